@@ -1,6 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/network_options.hpp"
+#include "apps/options.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
@@ -10,7 +10,6 @@
 #include "network/layer_memory.hpp"
 #include "receipts/inference_receipt.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -187,19 +186,17 @@ void add_audit(CLI::App& command_line, Action& action) {
   command->footer(audit_footer);
   auto const options = std::make_shared<AuditOptions>();
   auto& files = options->files;
-  command->add_option("RECEIPT", options->receipt, "receipt that varve infer --receipt wrote")->required();
-  auto* const network = command->add_option("--network", files.network, network_help);
-  auto* const input = command->add_option("--input", files.input, input_help)->needs(network);
+  OptionGroup const shown(*command);
+  shown.add("RECEIPT", options->receipt, "receipt that varve infer --receipt wrote")->required();
+  auto* const network = shown.add("--network", files.network, network_help);
+  auto* const input = shown.add("--input", files.input, input_help)->needs(network);
   network->needs(input);
-  add_network_options(*command, files.challenge);
-  command->add_option("--samples", options->num_samples, "compute N samples again, drawn at random")
-      ->check(above_zero())
-      ->capture_default_str();
-  command->add_option("--seed", options->seed, "draw the samples that this number gives (default: others each time)");
-  command->add_option("--against", options->against, "compare with this receipt instead")->excludes(network);
-  add_computing_options(*command, files, {"--backend"});
-  command->add_option("--engine", files.engine, "varve, or reference: plain loops that share no kernel with it")
-      ->capture_default_str();
+  add_network_in_text(*command, files.challenge);
+  shown.add("--samples", options->num_samples, "compute N samples again, drawn at random", above_zero());
+  shown.add("--seed", options->seed, "draw the samples that this number gives (default: others each time)");
+  shown.add("--against", options->against, "compare with this receipt instead")->excludes(network);
+  add_backend(*command, files.backend);
+  shown.add("--engine", files.named.engine, "varve, or reference: plain loops that share no kernel with it");
   command->callback([options, &action] {
     if (options->against.empty() && options->files.network.empty())
       throw CLI::RequiredError("--network and --input, or --against,");

@@ -36,19 +36,7 @@ void add_multiply(CLI::App& command_line, Action& action);
 /// on standard error those it must keep. Call it before anything is read or written. Throws as require_sound does.
 void check_files(FileRoles const& files);
 
-/// Validator for options that take a number above 0.
-CLI::Validator above_zero();
-
-/// Validator for options that take 0 or a number above.
-CLI::Validator at_least_zero();
-
 /// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
 Progress terminal_progress(std::string const& what);
-
-/// A number with three digits and a decimal prefix: "12.3 MB", "4.56 TB".
-std::string with_prefix(double number, std::string const& unit);
-
-/// Seconds with three digits and a fitting unit: "12.3 ms", "4.56 s".
-std::string readable_seconds(double seconds);
 
 } // namespace varve

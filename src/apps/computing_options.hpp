@@ -1,12 +1,13 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
+#include "apps/report.hpp"
 #include "engine/inference.hpp"
+#include "library/engine_options.hpp"
 
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace varve {
 
@@ -14,17 +15,23 @@ namespace varve {
 struct ComputingOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
-  std::string reductions = "auto";
-  std::string edge_order = "balanced";
-  std::string formats = "auto";
-  std::optional<std::string> kernel;
+  NamedOptions named;
   std::optional<std::size_t> batch;
 };
 
-/// Adds the options of these names ("--backend"), with one help text, type and group for all commands. `condition`:
-/// what the help says before it, such as "with --plan: ".
-void add_computing_options(CLI::App& command, ComputingOptions& options, std::vector<std::string> const& names,
-                           std::string const& condition = "");
+/// Adds --backend, --precision and the options of the arithmetic. `condition`: what the help says before each, such as
+/// "with --plan: ".
+void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition = "");
+
+/// Adds the engine's options of this kind but for the one named `except`.
+void add_engine_options(CLI::App& command, ComputingOptions& options, OptionKind kind, std::string const& except = "",
+                        std::string const& condition = "");
+
+/// Adds --batch.
+void add_batch(CLI::App& command, ComputingOptions& options);
+
+/// Adds precision and the engine's options to a report or record, by their keys.
+void add_options(Json& report, ComputingOptions const& options);
 
 /// Converts the options to those of the engine. Throws UsageError about an unknown name.
 InferenceOptions engine_options(ComputingOptions const& options);

@@ -1,16 +1,17 @@
 #include "apps/command.hpp"
-#include "apps/convert_samples.hpp"
-#include "apps/network_options.hpp"
-#include "apps/reductions_report.hpp"
+#include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
+#include "io/idx.hpp"
+#include "io/labels.hpp"
 #include "io/open.hpp"
+#include "io/sample_file.hpp"
 #include "network/layer_memory.hpp"
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,6 +32,16 @@ safetensors have a place for them. IDX files are recognized by their content, co
 Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * inputs places, or all edges if there are
 fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with --prune-over network), then
 outputs, then inputs. Biases stay.)";
+
+/// The options of `varve convert` for samples.
+struct SampleConversion {
+  std::string source, target;
+  std::string labels;                 ///< file with the labels; empty: labels of the source, if it has any
+  std::string targets;                ///< file with the targets; empty: targets of the source, if it has any
+  bool drops_answers = false;         ///< leaves out labels and targets of the source
+  std::optional<std::string> pixels;  ///< values of IDX images: "unit" (default) or "raw"
+  std::optional<std::size_t> neurons; ///< neurons of samples in text
+};
 
 struct ConvertOptions {
   SampleConversion samples;
@@ -114,6 +125,62 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
   }
 }
 
+/// The labels and targets of the samples of a file.
+struct AddedAnswers {
+  std::optional<Labels> labels;
+  std::unique_ptr<SampleReader> targets;
+};
+
+std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
+  auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
+  if (!conversion.pixels) return open_sample_reader(conversion.source, conversion.neurons, half_of_memory);
+  if (kind_of(conversion.source) != FileKind::idx)
+    throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", conversion.source));
+  auto const scale = *conversion.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
+  auto images = open_idx_images(conversion.source, std::nullopt, scale);
+  if (conversion.neurons) require_width(conversion.source, images->num_neurons(), *conversion.neurons);
+  return images;
+}
+
+AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const& samples) {
+  AddedAnswers answers;
+  if (conversion.drops_answers) return answers;
+  SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
+  SampleFileHeader header;
+  if (kind_of(conversion.source) == FileKind::container) header = read_sample_header(conversion.source);
+  auto const& labels = conversion.labels.empty() && header.has_labels ? conversion.source : conversion.labels;
+  auto const& targets = conversion.targets.empty() && header.num_targets ? conversion.source : conversion.targets;
+  if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);
+  if (!targets.empty()) answers.targets = open_targets(targets, std::nullopt, range, OtherSamples::refused);
+  return answers;
+}
+
+/// Rewrites samples, with their labels and targets, in the format that the target's name implies. Converts a limited
+/// number of samples at a time, so that the input may be larger than memory; all labels are in memory, with 4 bytes per
+/// sample. Throws UsageError if the options do not fit the files, and what reading and writing throw.
+void convert_samples(SampleConversion const& conversion) {
+  constexpr std::size_t most_samples = 16384;
+  constexpr std::size_t value_bytes = 64; // of a value with its column, read, copied and written
+  auto const most_values = std::min(std::size_t{1} << 26U, available_memory(Backend::serial) / 2 / value_bytes);
+  auto const reader = open_source(conversion);
+  auto const answers = open_answers(conversion, *reader);
+  auto const writer = open_sample_writer(conversion.target, reader->num_neurons());
+  if (answers.labels) writer->append_labels(*answers.labels);
+  auto const progress = terminal_progress("converting samples");
+  auto const num_samples = reader->num_samples();
+  auto const at_a_time =
+      std::clamp<std::size_t>(most_values / std::max<std::size_t>(reader->num_neurons(), 1), 1, most_samples);
+  std::size_t done = 0;
+  do {
+    auto const last = std::min(done + at_a_time, num_samples);
+    if (answers.targets) writer->append_targets(to_set(answers.targets->read(done, last)));
+    writer->append(to_set(reader->read(done, last)));
+    done = last;
+    if (progress) progress(done, num_samples);
+  } while (done < num_samples);
+  writer->commit();
+}
+
 /// Throws UsageError if an option for networks was given with samples.
 void require_no_network_options(ConvertOptions const& options) {
   if (!options.reduce && !options.prune) return;
@@ -154,41 +221,42 @@ int convert(ConvertOptions const& options) {
 }
 
 void add_sample_options(CLI::App& command, SampleConversion& samples) {
-  auto* const labels =
-      command.add_option("--labels", samples.labels,
-                         "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
-                         "line, from 0 (default: those of SRC)");
+  OptionGroup const shown(command);
+  auto* const labels = shown.add("--labels", samples.labels,
+                                 "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
+                                 "line, from 0 (default: those of SRC)");
   auto* const targets =
-      command.add_option("--targets", samples.targets,
-                         "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has "
-                         "none, its samples, or Matrix Market (default: those of SRC)");
-  command.add_flag("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
+      shown.add("--targets", samples.targets,
+                "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has none, its "
+                "samples, or Matrix Market (default: those of SRC)");
+  shown.add("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
       ->excludes(labels)
       ->excludes(targets);
-  command
-      .add_option("--pixels", samples.pixels,
-                  "values of IDX images: unit (byte / 255, rounded to float; default) or raw (0 to 255)")
-      ->check(CLI::IsMember({"unit", "raw"}));
+  shown.add("--pixels", samples.pixels,
+            "values of IDX images: unit (byte / 255, rounded to float; default) or raw (0 to 255)",
+            CLI::IsMember({"unit", "raw"}));
 }
 
 void add_rewrites(CLI::App& command, ConvertOptions& options) {
-  auto* const reduce = command.add_flag(
+  auto const is_density = [](std::string const& text) {
+    double density = 0.0;
+    bool const is_one = CLI::detail::lexical_cast(text, density) && density > 0.0 && density <= 1.0;
+    return is_one ? std::string() : fmt::format("found {}, expected a number above 0 and at most 1", text);
+  };
+  OptionGroup const shown(command);
+  auto* const reduce = shown.add(
       "--reduce", options.reduce,
       "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
-  auto* const prune = command.add_option("--prune", options.prune,
-                                         "write a network without its smallest weights: DENSITY (above 0, at most 1) "
-                                         "is the number of edges that stay, divided by inputs times outputs");
-  prune->excludes(reduce)->type_name("DENSITY")->check([](std::string const& text) {
-    double density = 0.0;
-    bool const is_density = CLI::detail::lexical_cast(text, density) && density > 0.0 && density <= 1.0;
-    return is_density ? std::string() : fmt::format("found {}, expected a number above 0 and at most 1", text);
-  });
-  command
-      .add_option("--prune-over", options.prune_over,
-                  "with --prune: layer (each layer gets this density) or network (the network as a whole does)")
-      ->check(CLI::IsMember({"layer", "network"}))
-      ->needs(prune)
-      ->capture_default_str();
+  auto* const prune = shown.add("--prune", options.prune,
+                                "write a network without its smallest weights: DENSITY (above 0, at most 1) is the "
+                                "number of edges that stay, divided by inputs times outputs",
+                                CLI::Validator(is_density, ""));
+  prune->excludes(reduce)->type_name("DENSITY");
+  shown
+      .add("--prune-over", options.prune_over,
+           "with --prune: layer (each layer gets this density) or network (the network as a whole does)",
+           CLI::IsMember({"layer", "network"}))
+      ->needs(prune);
 }
 
 } // namespace
@@ -206,7 +274,7 @@ void add_convert(CLI::App& command_line, Action& action) {
           "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
           "becomes a folder")
       ->required();
-  add_network_options(*command, options->challenge);
+  add_network_in_text(*command, options->challenge);
   add_sample_options(*command, options->samples);
   add_rewrites(*command, *options);
   command->callback([options, &action] { action = {[options] { return convert(*options); }, false}; });

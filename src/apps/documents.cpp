@@ -1,6 +1,5 @@
 #include "apps/documents.hpp"
 
-#include "apps/named_values.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +32,7 @@ std::vector<std::string> words_of(CLI::Option const& option) {
 
 bool takes_value(CLI::Option const& option) { return option.get_items_expected_max() > 0; }
 
-/// The values of an option that takes one of a set; CLI11 states the set in the name of the type, as "TEXT:{a,b}".
+/// The values of an option that takes some of a set; CLI11 states the set in the name of the type, as "TEXT:{a,b}".
 std::vector<std::string> values_of(CLI::Option const& option) {
   std::vector<std::string> values;
   auto const type = option.get_type_name();
@@ -112,9 +111,8 @@ std::string value_cases(std::string const& path, CLI::App const& command) {
   for (auto const* const option : command.get_options()) {
     if (option->get_positional() || !takes_value(*option)) continue;
     for (auto const& word : words_of(*option)) {
-      auto const values = values_of(*option);
-      text += fmt::format("    \"{} {}\") words=\"{}\"; takes_value=yes ;;\n", path, word,
-                          join(values.empty() ? named_values(word) : values, " "));
+      text +=
+          fmt::format("    \"{} {}\") words=\"{}\"; takes_value=yes ;;\n", path, word, join(values_of(*option), " "));
     }
   }
   return text;

@@ -1,19 +1,16 @@
 #include "apps/command.hpp"
 #include "apps/evaluation_report.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/network_options.hpp"
-#include "apps/report_head.hpp"
+#include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "core/error.hpp"
-#include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "io/input_files.hpp"
-#include "io/json_text.hpp"
 #include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,7 +90,7 @@ void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
 EvaluateJob open_job(EvaluateOptions const& options) {
   auto const& run = options.run;
   EvaluateJob job;
-  job.network = open_network(run.network, run.challenge);
+  job.network = open_network(run.network);
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
@@ -145,36 +142,28 @@ Evaluation run_job(EvaluateJob const& job, Inference& inference) {
   return evaluation;
 }
 
-void print_job(EvaluateJob const& job, EvaluateOptions const& options) {
-  auto const& samples = *job.samples;
-  fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(job.network->name()),
-             job.network->num_layers(), samples.num_neurons(), job.facts.num_outputs);
-  fmt::print("input     {}: {} samples ({}:{})\n", printable(options.run.input), samples.num_samples(),
-             samples.first_sample() + 1, samples.first_sample() + samples.num_samples());
-  if (job.labels) fmt::print("labels    {}\n", printable(job.label_file));
-  if (job.targets) fmt::print("targets   {}\n", printable(job.target_file));
-  fmt::print("engine    varve on {}, {}\n", options.run.backend, options.run.precision);
+Json report_of(EvaluateJob const& job, EvaluateOptions const& options) {
+  auto report = report_head("varve evaluate");
+  report["network"] = {{"name", job.network->name()},
+                       {"layers", job.network->num_layers()},
+                       {"inputs", job.samples->num_neurons()},
+                       {"outputs", job.facts.num_outputs}};
+  report["input"] = {{"name", options.run.input},
+                     {"first_sample", job.samples->first_sample() + 1},
+                     {"samples", job.samples->num_samples()}};
+  if (job.labels) report["labels"] = job.label_file;
+  if (job.targets) report["targets"] = job.target_file;
+  report["backend"] = options.run.backend;
+  report["precision"] = options.run.precision;
+  return report;
 }
 
-void write_report(EvaluateJob const& job, Evaluation const& evaluation, EvaluateOptions const& options,
-                  double seconds) {
-  auto json = report_head("varve evaluate");
-  json["network"] = {{"name", job.network->name()},
-                     {"layers", job.network->num_layers()},
-                     {"inputs", job.samples->num_neurons()},
-                     {"outputs", job.facts.num_outputs}};
-  json["input"] = {{"name", options.run.input},
-                   {"first_sample", job.samples->first_sample() + 1},
-                   {"samples", job.samples->num_samples()}};
-  if (job.labels) json["labels"] = job.label_file;
-  if (job.targets) json["targets"] = job.target_file;
-  json["backend"] = options.run.backend;
-  json["precision"] = options.run.precision;
-  json["seconds"] = seconds;
-  json.update(describe(evaluation, job.facts));
-  OutputFile file(options.run.report);
-  file.write(json_text(json, 2) + "\n");
-  file.commit();
+void print_inputs(EvaluateJob const& job, Json shown) {
+  shown["last_sample"] = job.samples->first_sample() + job.samples->num_samples();
+  print_lines({"network   {network/name}: {network/layers} layers, {network/inputs} inputs, {network/outputs} outputs",
+               "input     {input/name}: {input/samples} samples ({input/first_sample}:{last_sample})",
+               "labels    {labels}", "targets   {targets}", "engine    varve on {backend}, {precision}"},
+              shown);
 }
 
 int evaluate(EvaluateOptions const& options) {
@@ -190,12 +179,14 @@ int evaluate(EvaluateOptions const& options) {
   if (!run.report.empty()) require_writable(run.report);
   Stopwatch const stopwatch;
   auto const inference = prepare_job(job, options);
-  print_job(job, options);
+  auto report = report_of(job, options);
+  print_inputs(job, report);
   auto const evaluation = run_job(job, *inference);
   require_unchanged_inputs();
-  auto const seconds = stopwatch.seconds();
-  if (!run.report.empty()) write_report(job, evaluation, options, seconds);
-  fmt::print("time      {}\n", readable_seconds(seconds));
+  report["seconds"] = stopwatch.seconds();
+  report.update(describe(evaluation, job.facts));
+  if (!run.report.empty()) write_report(run.report, report);
+  print_lines({"time      {seconds:s}"}, report);
   print(evaluation, job.facts); // last: a failure to print loses no output
   return 0;
 }
@@ -208,26 +199,20 @@ void add_evaluate(CLI::App& command_line, Action& action) {
   command->footer(evaluate_footer);
   auto const options = std::make_shared<EvaluateOptions>();
   auto& run = options->run;
-  command->add_option("--network", run.network, network_help)->required();
-  command->add_option("--input", run.input, input_help)->required();
-  add_network_options(*command, run.challenge);
-  command->add_option("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
-  command->add_option(
-      "--labels", options->labels,
-      "the class of each sample, from 0: .safetensors, IDX, or text with one class per line (default: those in "
-      "the input)");
-  command->add_option(
-      "--targets", options->targets,
-      "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
-      "samples, or a matrix of another program (default: those in the input)");
-  command
-      ->add_option("--loss", options->loss,
-                   "cross-entropy (default if there are labels) or mean-square (default with --targets)")
-      ->check(CLI::IsMember({"cross-entropy", "mean-square"}));
-  command->add_option("--top", options->top, "count samples whose label is among the K largest outputs, too")
-      ->check(above_zero())
-      ->capture_default_str();
-  command->add_option("--report", run.report, "write everything as JSON");
+  add_data(*command, run.network, run.input);
+  OptionGroup const shown(*command);
+  shown.add("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
+  shown.add("--labels", options->labels,
+            "the class of each sample, from 0: .safetensors, IDX, or text with one class per line (default: those in "
+            "the input)");
+  shown.add("--targets", options->targets,
+            "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
+            "samples, or a matrix of another program (default: those in the input)");
+  shown.add("--loss", options->loss,
+            "cross-entropy (default if there are labels) or mean-square (default with --targets)",
+            CLI::IsMember({"cross-entropy", "mean-square"}));
+  shown.add("--top", options->top, "count samples whose label is among the K largest outputs, too", above_zero());
+  shown.add("--report", run.report, "write everything as JSON");
   add_run_options(*command, run);
   command->callback([options, &action] { action.run = [options] { return evaluate(*options); }; });
 }

@@ -65,15 +65,14 @@ void print_errors(Evaluation const& evaluation) {
 
 } // namespace
 
-nlohmann::ordered_json describe(Evaluation const& evaluation, EvaluationFacts const& facts) {
+Json describe(Evaluation const& evaluation, EvaluationFacts const& facts) {
   auto const& sum = evaluation.sum();
-  nlohmann::ordered_json json = {{"samples", sum.num_samples},
-                                 {"loss", {{"name", to_string(facts.loss)}, {"mean", sum.mean()}}}};
+  Json json = {{"samples", sum.num_samples}, {"loss", {{"name", to_string(facts.loss)}, {"mean", sum.mean()}}}};
   if (!facts.has_labels) return json;
   json["accuracy"] = sum.accuracy();
   json["right"] = sum.num_right;
   json["top"] = {{"outputs", facts.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
-  json["confusion"] = nlohmann::ordered_json();
+  json["confusion"] = Json();
   if (facts.num_outputs <= most_described) json["confusion"] = matrix_of(evaluation, facts.num_outputs);
   return json;
 }

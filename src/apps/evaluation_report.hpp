@@ -1,8 +1,7 @@
 #pragma once
 
+#include "apps/report.hpp"
 #include "network/loss.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstddef>
 
@@ -18,7 +17,7 @@ struct EvaluationFacts {
 
 /// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
 /// for each predicted class, or null if there are more than 1000 outputs.
-nlohmann::ordered_json describe(Evaluation const& evaluation, EvaluationFacts const& facts);
+Json describe(Evaluation const& evaluation, EvaluationFacts const& facts);
 
 /// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
 void print(Evaluation const& evaluation, EvaluationFacts const& facts);

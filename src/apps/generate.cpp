@@ -1,11 +1,11 @@
 #include "apps/command.hpp"
 #include "apps/initial_options.hpp"
+#include "apps/options.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,14 +15,11 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
-
-constexpr char const* output_help =
-    "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a "
-    "network in text becomes a folder of layer files";
 
 constexpr char const* random_footer = R"(
 A sparse network that is ready to be trained to tell 10 classes of images of 28 x 28 pixels:
@@ -33,52 +30,72 @@ as many inputs as outputs has an edge of weight 1 from each input to the output 
 whose variance is 1 / (d * depth), where depth is the number of such layers; the other layers are as with he. Weights are
 exact in float and depend on the seed, the layer, the output and the input only.)";
 
-void check_output(std::string const& path) {
+/// What all outputs have.
+struct Output {
+  std::uint64_t seed = 1;
+  std::string output;
+};
+
+/// Adds a subcommand that writes one output and needs no device: `work` checks its files and does it. Returns the
+/// subcommand and the options that its callback keeps.
+template <class Options>
+std::pair<CLI::App&, Options&> add_generator(CLI::App& generate, Action& action, std::string const& name,
+                                             std::string const& about, void (*work)(Options const&)) {
+  auto* const command = generate.add_subcommand(name, about);
+  auto const options = std::make_shared<Options>();
+  OptionGroup const shown(*command);
+  shown.add("--seed", options->seed, "the same seed gives the same output on every machine");
+  shown
+      .add("--output", options->output,
+           "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
+           "becomes a folder of layer files")
+      ->required();
+  auto const run = [options, work] {
+    work(*options);
+    return 0;
+  };
+  command->callback([run, &action] { action = {run, false}; });
+  return {*command, *options};
+}
+
+void check_output(std::string const& path, std::string const& network = "") {
   FileRoles files;
+  files.reads("--network", network);
   files.writes("--output", path, Content::network_or_samples);
   check_files(files);
 }
 
-struct RadixNetOptions {
+struct RadixNetOptions : Output {
   std::size_t neurons = 1024;
   std::size_t layers = 120;
-  std::uint64_t seed = 1;
   std::optional<double> bias;
   double cap = kChallengeCap;
-  std::string output;
 };
 
-void add_radixnet(CLI::App& generate, Action& action) {
-  auto* const command =
-      generate.add_subcommand("radixnet", "Generate a network with the structure of the challenge's networks");
-  auto const options = std::make_shared<RadixNetOptions>();
-  command->add_option("--neurons", options->neurons, "neurons per layer, a power of two, at least 32")
-      ->capture_default_str();
-  command->add_option("--layers", options->layers, "number of layers")->capture_default_str();
-  command->add_option("--seed", options->seed, "the same seed gives the same network on every machine")
-      ->capture_default_str();
-  command->add_option("--bias", options->bias, "bias of every neuron (default: the challenge's bias for this width)");
-  command->add_option("--cap", options->cap, "cap of the clipped ReLU")->capture_default_str();
-  command->add_option("--output", options->output, output_help)->required();
-  command->callback([options, &action] {
-    action.uses_devices = false;
-    action.run = [options] {
-      check_output(options->output);
-      double const bias = options->bias ? *options->bias : radixnet_bias(options->neurons);
-      RadixNet const network(options->neurons, options->layers, options->seed, bias, options->cap);
-      save_network(network, options->output, terminal_progress("writing layers"));
-      return 0;
-    };
-  });
+void write_radixnet(RadixNetOptions const& options) {
+  check_output(options.output);
+  double const bias = options.bias ? *options.bias : radixnet_bias(options.neurons);
+  RadixNet const network(options.neurons, options.layers, options.seed, bias, options.cap);
+  save_network(network, options.output, terminal_progress("writing layers"));
 }
 
-struct RandomOptions {
+void add_radixnet(CLI::App& generate, Action& action) {
+  auto [command, options] =
+      add_generator(generate, action, "radixnet", "Generate a network with the structure of the challenge's networks",
+                    write_radixnet);
+  OptionGroup const shown(command);
+  shown.add("--neurons", options.neurons, "neurons per layer, a power of two, at least 32");
+  shown.add("--layers", options.layers, "number of layers");
+  shown.add("--bias", options.bias, "bias of every neuron (default: the challenge's bias for this width)");
+  shown.add("--cap", options.cap, "cap of the clipped ReLU");
+}
+
+struct RandomOptions : Output {
   RandomNetworkRecipe recipe;
   InitialOptions initial;
   std::size_t neurons = 1024;
   std::size_t layers = 120;
   std::vector<double> bias;
-  std::string output;
 };
 
 /// The recipe completed with the other options. Throws UsageError if there are too many layers.
@@ -87,6 +104,7 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
   if (options.layers > most_layers)
     throw UsageError(fmt::format("--layers is {}, expected at most {}", options.layers, most_layers));
   RandomNetworkRecipe recipe = options.recipe;
+  recipe.seed = options.seed;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);
   if (!recipe.degree && !recipe.density) recipe.degree = 32;
   if (!options.bias.empty()) {
@@ -105,71 +123,42 @@ void generate_random(RandomOptions const& options) {
   initial.cap = options.recipe.cap;
   if (!initial.activation) initial.activation = "relu";
   if (!initial.last_activation) initial.last_activation = "identity";
-  save_network(InitialNetwork(network, recipe_of(initial, options.recipe.seed)), options.output, progress);
-}
-
-/// Adds the options of the pattern of edges.
-void add_pattern(CLI::App& command, RandomOptions& options) {
-  RandomNetworkRecipe& recipe = options.recipe;
-  auto* const neurons = command.add_option("--neurons", options.neurons, "neurons per layer")->capture_default_str();
-  auto* const layers = command.add_option("--layers", options.layers, "number of layers")->capture_default_str();
-  command
-      .add_option("--widths", recipe.widths,
-                  "number of inputs, then outputs of each layer, such as 784,512,10; replaces --neurons and --layers")
-      ->delimiter(',')
-      ->excludes(neurons)
-      ->excludes(layers);
-  auto* const degree =
-      command.add_option("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
-  command
-      .add_option("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
-      ->excludes(degree);
+  save_network(InitialNetwork(network, recipe_of(initial, options.seed)), options.output, progress);
 }
 
 void add_random(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("random", "Generate a network with random edges, sparse or dense");
-  command->footer(random_footer);
-  auto const options = std::make_shared<RandomOptions>();
-  RandomNetworkRecipe& recipe = options->recipe;
-  add_pattern(*command, *options);
-  auto* const gain =
-      command->add_option("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs per output)")
-          ->capture_default_str();
-  auto* const weight =
-      command->add_option("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
-  auto* const bias =
-      command->add_option("--bias", options->bias, "lowest and highest bias of a neuron, or one bias for all neurons")
-          ->expected(1, 2)
-          ->default_str("-0.1 0.1");
-  command->add_option("--cap", recipe.cap, "cap of the clipped ReLU")->capture_default_str();
-  command->add_option("--seed", recipe.seed, "the same seed gives the same network on every machine")
-      ->capture_default_str();
-  add_initial_options(*command, options->initial, {"relu", "identity"})
-      ->excludes(gain)
-      ->excludes(weight)
-      ->excludes(bias);
-  command->add_option("--output", options->output, output_help)->required();
-  command->callback([options, &action] {
-    action.uses_devices = false;
-    action.run = [options] {
-      generate_random(*options);
-      return 0;
-    };
-  });
+  auto [command, options] = add_generator(generate, action, "random",
+                                          "Generate a network with random edges, sparse or dense", generate_random);
+  command.footer(random_footer);
+  OptionGroup const shown(command);
+  RandomNetworkRecipe& recipe = options.recipe;
+  auto* const neurons = shown.add("--neurons", options.neurons, "neurons per layer");
+  auto* const layers = shown.add("--layers", options.layers, "number of layers");
+  shown
+      .add("--widths", recipe.widths,
+           "number of inputs, then outputs of each layer, such as 784,512,10; replaces --neurons and --layers")
+      ->delimiter(',')
+      ->excludes(neurons)
+      ->excludes(layers);
+  auto* const degree = shown.add("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
+  shown.add("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
+      ->excludes(degree);
+  auto* const gain = shown.add("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs per output)");
+  auto* const weight = shown.add("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
+  auto* const bias = shown.add("--bias", options.bias, "lowest and highest bias of a neuron, or one bias for all")
+                         ->expected(1, 2)
+                         ->default_str("-0.1 0.1");
+  shown.add("--cap", recipe.cap, "cap of the clipped ReLU");
+  add_initial_options(command, options.initial, {"relu", "identity"})->excludes(gain)->excludes(weight)->excludes(bias);
 }
 
-struct WeightOptions {
+struct WeightOptions : Output {
   std::string network;
   InitialOptions initial;
-  std::uint64_t seed = 1;
-  std::string output;
 };
 
 void generate_weights(WeightOptions const& options) {
-  FileRoles files;
-  files.reads("--network", options.network);
-  files.writes("--output", options.output, Content::network_or_samples);
-  check_files(files);
+  check_output(options.output, options.network);
   ChallengeOptions challenge;
   std::error_code error;
   if (std::filesystem::is_directory(options.network, error)) challenge.bias = 0.0; // text stores no bias
@@ -179,37 +168,28 @@ void generate_weights(WeightOptions const& options) {
 }
 
 void add_weights(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand(
-      "weights", "Generate initial weights for training, on the edges of a network; its weights and biases are lost");
-  auto const options = std::make_shared<WeightOptions>();
-  command
-      ->add_option("--network", options->network,
-                   "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
+  auto [command, options] =
+      add_generator(generate, action, "weights",
+                    "Generate initial weights for training, on the edges of a network; its weights and biases are lost",
+                    generate_weights);
+  OptionGroup const shown(command);
+  shown
+      .add("--network", options.network,
+           "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
       ->required();
-  command->add_option("--cap", options->initial.cap, "cap of clipped_relu")->capture_default_str();
-  command->add_option("--seed", options->seed, "the same seed gives the same weights on every machine")
-      ->capture_default_str();
-  add_initial_options(*command, options->initial, {"that of the network", "that of the network"})->required();
-  command->add_option("--output", options->output, output_help)->required();
-  command->callback([options, &action] {
-    action.uses_devices = false;
-    action.run = [options] {
-      generate_weights(*options);
-      return 0;
-    };
-  });
+  shown.add("--cap", options.initial.cap, "cap of clipped_relu");
+  add_initial_options(command, options.initial, {"that of the network", "that of the network"})->required();
 }
 
-struct ImageOptions {
+struct ImageOptions : Output {
   std::size_t neurons = 1024;
   std::size_t samples = 60000;
-  std::uint64_t seed = 1;
   bool official_survivors = false;
-  std::string output;
 };
 
 /// Draws and writes a limited number of images at a time, so that the output may be larger than memory.
 void write_images(ImageOptions const& options) {
+  check_output(options.output);
   constexpr std::size_t images_at_a_time = 16384;
   auto const progress = terminal_progress("drawing images");
   auto const strokes = options.official_survivors ? Strokes::official_survivors : Strokes::official_density;
@@ -231,54 +211,33 @@ void write_images(ImageOptions const& options) {
 }
 
 void add_images(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("images", "Generate digit-like 0/1 images");
-  auto const options = std::make_shared<ImageOptions>();
-  command->add_option("--neurons", options->neurons, "pixels per image, a power of two, at least 32")
-      ->capture_default_str();
-  command->add_option("--samples", options->samples, "number of images")->capture_default_str();
-  command->add_option("--seed", options->seed, "the same seed gives the same images on every machine")
-      ->capture_default_str();
-  command->add_flag(
-      "--official-survivors", options->official_survivors,
-      "thinner strokes at 4096, 16384 and 65536 neurons, so that about as many of 60000 images survive the "
-      "challenge's networks as of the official images; only for these widths and 1024");
-  command->add_option("--output", options->output, output_help)->required();
-  command->callback([options, &action] {
-    action.uses_devices = false;
-    action.run = [options] {
-      check_output(options->output);
-      write_images(*options);
-      return 0;
-    };
-  });
+  auto [command, options] = add_generator(generate, action, "images", "Generate digit-like 0/1 images", write_images);
+  OptionGroup const shown(command);
+  shown.add("--neurons", options.neurons, "pixels per image, a power of two, at least 32");
+  shown.add("--samples", options.samples, "number of images");
+  shown.add("--official-survivors", options.official_survivors,
+            "thinner strokes at 4096, 16384 and 65536 neurons, so that about as many of 60000 images survive the "
+            "challenge's networks as of the official images; only for these widths and 1024");
 }
 
-struct SampleOptions {
+struct SampleOptions : Output {
   std::size_t neurons = 1024;
   std::size_t samples = 10000;
   double density = 0.5;
-  std::uint64_t seed = 1;
-  std::string output;
 };
 
+void write_samples(SampleOptions const& options) {
+  check_output(options.output);
+  save_samples(random_samples(options.neurons, options.samples, options.density, options.seed), options.output);
+}
+
 void add_samples(CLI::App& generate, Action& action) {
-  auto* const command = generate.add_subcommand("samples", "Generate samples of random values from 0 to 1");
-  auto const options = std::make_shared<SampleOptions>();
-  command->add_option("--neurons", options->neurons, "neurons per sample")->capture_default_str();
-  command->add_option("--samples", options->samples, "number of samples")->capture_default_str();
-  command->add_option("--density", options->density, "probability that a neuron holds a value")->capture_default_str();
-  command->add_option("--seed", options->seed, "the same seed gives the same samples on every machine")
-      ->capture_default_str();
-  command->add_option("--output", options->output, output_help)->required();
-  command->callback([options, &action] {
-    action.uses_devices = false;
-    action.run = [options] {
-      check_output(options->output);
-      save_samples(random_samples(options->neurons, options->samples, options->density, options->seed),
-                   options->output);
-      return 0;
-    };
-  });
+  auto [command, options] =
+      add_generator(generate, action, "samples", "Generate samples of random values from 0 to 1", write_samples);
+  OptionGroup const shown(command);
+  shown.add("--neurons", options.neurons, "neurons per sample");
+  shown.add("--samples", options.samples, "number of samples");
+  shown.add("--density", options.density, "probability that a neuron holds a value");
 }
 
 } // namespace

@@ -1,8 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/infer_job.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/infer_outputs.hpp"
-#include "apps/infer_prepare.hpp"
+#include "apps/infer_report.hpp"
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
@@ -32,18 +31,21 @@ bool has_to_stop(InferJob const& job) {
   return (job.splits_neurons() ? job.communicator.max(has_come) : has_come) > 0.0;
 }
 
-nlohmann::ordered_json facts_of(Inference const& inference) {
+Json facts_of(Inference const& inference) {
   return {{"layers", inference.num_layers()},
           {"inputs", inference.num_inputs()},
           {"outputs", inference.num_outputs()},
           {"edges", inference.num_edges()}};
 }
 
-/// Prints what will be run. Throws if standard output cannot be written, so that nothing is run then.
-void print_start(InferJob const& job) {
+/// Adds the network to the report and prints what will be run. Throws if standard output cannot be written, so that
+/// nothing is run then.
+void say_start(InferJob& job) {
+  job.report["network"] = {{"name", job.network->name()}};
+  job.report["network"].update(job.facts);
   job.communicator.together([&] {
     if (!job.communicator.is_root()) return;
-    job.report.print_start();
+    print_start(job.report);
     flush_output();
   });
 }
@@ -69,10 +71,10 @@ void run_left(InferJob& job) {
     job.facts = facts_of(*prepared.inference);
     if (job.has_journal()) job.store.begin(job.facts);
   });
-  job.report.phase("prepare", communicator.max(prepare_time.seconds()));
-  job.report.network(job.network->name(), job.facts);
-  job.report.plan(prepared.plan);
-  print_start(job);
+  job.report["phases"]["prepare"] = communicator.max(prepare_time.seconds());
+  job.report.update({{"engine", prepared.plan.engine}, {"plan", to_json(prepared.plan)}});
+  add_rewrites(job.report, prepared.plan);
+  say_start(job);
 
   auto const num_found = job.num_samples() - length_of(job.left);
   auto const progress = communicator.is_root() ? terminal_progress("inferring samples") : Progress();
@@ -92,8 +94,8 @@ void run_left(InferJob& job) {
   });
   if (progress) progress(job.num_samples(), job.num_samples());
   auto const& later = prepared.inference->plan();
-  if (to_text(later) != to_text(prepared.plan)) job.report.later_plan(later);
-  job.report.run(prepared.rules.schedule, run_time.seconds(), gather(communicator, times));
+  if (to_text(later) != to_text(prepared.plan)) job.report["later_plan"] = to_json(later);
+  add_run(job.report, prepared.rules.schedule, run_time.seconds(), gather(communicator, times));
 }
 
 int say_stopped(InferJob const& job, SampleIndex num_finished) {
@@ -112,14 +114,13 @@ int infer(InferOptions const& options) {
   InferJob job{.options = options};
   open_job(job);
   find_finished(job);
-  job.report.phase("read", total_time.seconds());
+  job.report["phases"]["read"] = total_time.seconds();
 
   bool const is_all_known = job.left.empty() && !job.facts.is_null();
-  if (!is_all_known) {
-    run_left(job);
+  if (is_all_known) {
+    say_start(job);
   } else {
-    job.report.network(job.network->name(), job.facts);
-    print_start(job);
+    run_left(job);
   }
   auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store.ranges())});
   if (num_finished == job.num_samples()) return finish_job(job, total_time);

@@ -1,11 +1,8 @@
 #include "apps/infer_job.hpp"
 
 #include "apps/command.hpp"
-#include "apps/journal_contents.hpp"
-#include "apps/network_options.hpp"
 #include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
-#include "apps/tuning_target.hpp"
 #include "core/error.hpp"
 #include "distribute/ranks.hpp"
 #include "distribute/run_batches.hpp"
@@ -59,10 +56,11 @@ void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
   communicator.together([&] { job.engine = engine_options(job.options); });
   auto const places = varve::place_ranks(communicator, job.engine.backend, job.options.share_devices);
-  job.report.devices(job.options.backend, job.options.precision, places.devices);
+  add_devices(job.report, places.devices);
+  job.report["backend"] = job.options.backend;
+  job.report["precision"] = job.options.precision;
   job.ranks_on_host = places.num_ranks_on_host;
-  auto const kind =
-      fmt::format("{} {} {}", kind_of(places.own), job.options.formats, job.options.kernel.value_or("auto"));
+  auto const kind = fmt::format("{} {} {}", kind_of(places.own), job.options.named.formats, job.options.named.kernel);
   job.are_ranks_alike = num_ranks_with(communicator, kind) == static_cast<std::size_t>(communicator.size());
   limit_memory(job.engine, job.ranks_on_host);
 }
@@ -97,7 +95,10 @@ void open_files(InferJob& job) {
   });
   require_same_files(job);
   if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);
-  job.report.samples(options.input, job.samples->first_sample(), job.num_samples(), options.repeat_input);
+  job.report["input"] = {{"name", options.input},
+                         {"first_sample", job.samples->first_sample() + 1},
+                         {"samples", job.num_samples()},
+                         {"repetitions", options.repeat_input}};
 }
 
 /// Prints a remark if the options file was tuned for another network or device; its options apply all the same.
@@ -109,7 +110,7 @@ void compare_tuning(InferJob& job) {
     auto const tuning = read_options_file(job.options.options_file);
     for (auto const& sentence : tuning_differences(tuning, here)) {
       auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
-      job.report.remark(remark);
+      job.report["remarks"].push_back(remark);
       say("varve: " + remark);
     }
   });
@@ -142,9 +143,18 @@ std::vector<SampleRange> find_left(InferJob const& job) {
   return left;
 }
 
+/// Throws InputError, naming the journal, unless its description of the network has all numbers.
+void require_facts(Json const& facts, std::string const& journal) {
+  for (char const* const name : {"layers", "inputs", "outputs", "edges"}) {
+    if (facts.is_object() && facts.contains(name) && facts[name].is_number_unsigned()) continue;
+    throw InputError(fmt::format("{} does not say how many {} its network has, expected a number", journal, name));
+  }
+}
+
 } // namespace
 
 void open_job(InferJob& job) {
+  job.report.update({{"phases", Json::object()}, {"truth", "none"}});
   check_roles(job);
   place_ranks(job);
   open_files(job);
@@ -174,8 +184,9 @@ void find_finished(InferJob& job) {
   job.communicator.together([&] {
     if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
   });
-  job.report.journal(job.options.journal, job.num_samples() - length_of(job.left),
-                     job.communicator.sum(job.store.num_discarded_bytes()));
+  job.report["journal"] = {{"name", job.options.journal},
+                           {"samples_found", job.num_samples() - length_of(job.left)},
+                           {"bytes_discarded", job.communicator.sum(job.store.num_discarded_bytes())}};
 }
 
 } // namespace varve

@@ -1,14 +1,14 @@
 #pragma once
 
 #include "apps/infer_options.hpp"
-#include "apps/infer_report.hpp"
+#include "apps/report.hpp"
+#include "core/stopwatch.hpp"
+#include "distribute/batch_queue.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/record_store.hpp"
 #include "engine/inference.hpp"
 #include "io/sample_reader.hpp"
 #include "network/network.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <memory>
@@ -21,7 +21,7 @@ namespace varve {
 struct InferJob {
   InferOptions const& options;
   Communicator communicator = {};
-  InferReport report = {};
+  Json report = report_head("varve infer");
 
   InferenceOptions engine = {};
   std::size_t ranks_on_host = 1; ///< number of ranks on this host, including this one
@@ -32,7 +32,7 @@ struct InferJob {
 
   RecordStore store = {};             ///< finished batches until the end of the run
   std::vector<SampleRange> left = {}; ///< samples still to be run, on all ranks together
-  nlohmann::ordered_json facts = {};  ///< the network's numbers of layers, inputs, outputs and edges
+  Json facts = {};                    ///< the network's numbers of layers, inputs, outputs and edges
 
   SampleIndex num_samples() const { return samples->num_samples(); }
   bool has_journal() const { return !options.journal.empty(); }
@@ -45,6 +45,20 @@ void open_job(InferJob& job);
 
 /// Opens the job's store and finds the samples that earlier runs have finished.
 void find_finished(InferJob& job);
+
+/// A prepared network, its plan, and the rules for its batches.
+struct Prepared {
+  BatchRules rules;
+  std::unique_ptr<Inference> inference;
+  Plan plan;
+};
+
+/// Prepares the network on all ranks: whole layers on each rank, or a part of each layer (--split neurons, or if whole
+/// layers exceed the memory of a rank).
+Prepared prepare_job(InferJob& job);
+
+/// Collects the results of all ranks, writes all outputs and prints the result. Returns the exit code, on every rank.
+int finish_job(InferJob& job, Stopwatch const& total_time);
 
 /// Number of samples in these ranges.
 SampleIndex length_of(std::vector<SampleRange> const& ranges);

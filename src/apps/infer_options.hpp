@@ -1,14 +1,11 @@
 #pragma once
 
-#include "apps/cli_types.hpp"
 #include "apps/computing_options.hpp"
 #include "distribute/run_batches.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
 #include "io/sample_reader.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstddef>
@@ -31,7 +28,6 @@ struct InferOptions : ComputingOptions {
   std::optional<std::string> schedule;
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
-  std::string engine = "varve";
   bool share_devices = false;
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;
@@ -60,8 +56,7 @@ inline constexpr std::array<InferOutput, 6> infer_outputs = {
 /// Adds all options of `varve infer`.
 void add_infer_options(CLI::App& command, InferOptions& options);
 
-/// Adds the options of the engine for commands that run a network on one rank: backend, precision, batch, memory,
-/// reductions, edge order.
+/// Adds the options of the engine for commands that run a network on one rank: backend, precision, arithmetic, memory.
 void add_run_options(CLI::App& command, InferOptions& options);
 
 /// Converts the options to those of the engine. Throws UsageError about an unknown name.
@@ -95,6 +90,6 @@ std::vector<std::string> output_paths(InferOptions const& options);
 
 /// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
 /// division into batches. Throws InputError if a file cannot be read.
-nlohmann::ordered_json describe_run(InferOptions const& options, SampleReader const& samples);
+Json describe_run(InferOptions const& options, SampleReader const& samples);
 
 } // namespace varve

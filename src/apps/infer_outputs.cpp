@@ -1,11 +1,13 @@
-#include "apps/infer_outputs.hpp"
-
-#include "apps/journal_contents.hpp"
-#include "apps/report_head.hpp"
+#include "apps/infer_job.hpp"
+#include "apps/infer_report.hpp"
+#include "core/error.hpp"
+#include "distribute/run_batches.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"
 #include "io/sample_file.hpp"
 #include "receipts/inference_receipt.hpp"
+
+#include <fmt/format.h>
 
 #include <cstdint>
 #include <numeric>
@@ -34,6 +36,25 @@ std::vector<SampleIndex> repeat_truth(InferJob const& job) {
     for (auto const sample : *job.truth) all.push_back(sample + repetition * num_samples);
   }
   return all;
+}
+
+/// Throws InputError, naming the journal, if a batch of it lacks wanted predictions, activations or digests, or has
+/// those of other samples or outputs.
+void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex first_sample, std::size_t num_outputs,
+                 std::string const& journal) {
+  auto const num_samples = batch.samples.second - batch.samples.first;
+  auto const& activations = batch.activations;
+  bool const has_predictions = !wanted.predictions || batch.predictions.size() == num_samples;
+  bool const has_activations =
+      !wanted.activations || (activations.num_samples() == num_samples && activations.num_neurons() == num_outputs &&
+                              activations.first_sample == first_sample + batch.samples.first);
+  bool const has_leaves = !wanted.leaves || batch.leaves.size() == num_samples;
+  if (has_predictions && has_activations && has_leaves) return;
+  throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run wants", journal,
+                               batch.samples.first + 1, batch.samples.second,
+                               !has_predictions   ? "predictions"
+                               : !has_activations ? "activations"
+                                                  : "digests"));
 }
 
 /// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come.
@@ -77,7 +98,7 @@ void write_receipt(InferJob const& job, std::vector<SampleLeaves> leaves) {
   InferenceReceipt receipt;
   receipt.network = network_digest(*job.network);
   receipt.precision = job.options.precision;
-  receipt.edge_order = job.options.edge_order;
+  receipt.edge_order = job.options.named.edge_order;
   bool const reduces = job.engine.engine == Engine::varve;
   auto const reductions = reduces ? job.engine.reductions : Reductions();
   if (reductions.merge_neurons) receipt.reductions.emplace_back("merge_neurons");
@@ -103,13 +124,15 @@ int finish_job(InferJob& job, Stopwatch const& total_time) {
     if (!job.communicator.is_root()) return;
     write_lists(job.options, outcome, job.samples->first_sample());
     write_receipt(job, std::move(outcome.leaves));
-    job.report.phase("write", write_time.seconds());
-    job.report.result(outcome.live_samples.size(), outcome.activation_hash, outcome.live_edges);
-    bool const matches = !job.truth || job.report.compare(repeat_truth(job), outcome.live_samples);
+    job.report["phases"]["write"] = write_time.seconds();
+    job.report.update({{"survivors", outcome.live_samples.size()},
+                       {"activation_hash", fmt::format("{:016x}", outcome.activation_hash)},
+                       {"live_edges", outcome.live_edges}});
+    bool const matches = !job.truth || add_comparison(job.report, repeat_truth(job), outcome.live_samples);
     exit_code = matches ? 0 : 1;
-    job.report.phase("total", total_time.seconds());
-    if (!job.options.report.empty()) job.report.write(job.options.report);
-    job.report.print_result(); // last: a failure to print loses no output
+    job.report["phases"]["total"] = total_time.seconds();
+    if (!job.options.report.empty()) write_report(job.options.report, job.report);
+    print_result(job.report); // last: a failure to print loses no output
   });
   return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
 }

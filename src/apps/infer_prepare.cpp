@@ -1,5 +1,4 @@
-#include "apps/infer_prepare.hpp"
-
+#include "apps/infer_job.hpp"
 #include "core/error.hpp"
 #include "distribute/rank_exchange.hpp"
 

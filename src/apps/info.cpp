@@ -1,11 +1,10 @@
 #include "apps/command.hpp"
 #include "apps/computing_options.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/network_options.hpp"
-#include "apps/reductions_report.hpp"
+#include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "core/printable.hpp"
 #include "engine/inference.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
@@ -13,9 +12,7 @@
 #include "io/sample_file.hpp"
 #include "network/analysis.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -33,8 +30,6 @@ struct InfoOptions {
   std::string input;
   std::string samples;
 };
-
-using Json = nlohmann::ordered_json;
 
 Json describe(LayerAnalysis const& layer) {
   return {{"inputs", layer.num_inputs},
@@ -128,16 +123,14 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
                {"weight_bytes", plan.weight_bytes},
                {"choices", choices}};
   if (plan.stream) json["stream"] = to_text(*plan.stream);
-  if (auto const found = describe_reductions(plan); !found.empty()) json["reductions"] = found;
-  if (orders_edges(plan)) json["edge_order"] = as_json(*plan.edge_order);
+  add_rewrites(json, plan);
   if (options.as_json) {
     fmt::print("{}\n", json_text(json, 2));
   } else {
     print_reductions(json.value("reductions", Json()));
-    if (orders_edges(plan)) fmt::print("{}\n", to_text(*plan.edge_order));
-    fmt::print("{} of weights on {} ({}), in {} precision\n", with_prefix(static_cast<double>(plan.weight_bytes), "B"),
-               options.computing.backend, plan.device, options.computing.precision);
-    if (plan.stream) fmt::print("{}\n", to_text(*plan.stream));
+    print_lines({"{edge_order/description}",
+                 "{weight_bytes:B} of weights on {backend} ({device}), in {precision} precision", "{stream}"},
+                json);
   }
   return 0;
 }
@@ -147,15 +140,16 @@ int info_network(InfoOptions const& options) {
   if (options.plan) return info_plan(*source, options);
   auto const network = analyse(*source);
   require_unchanged_inputs();
+  auto json = describe_network(source->name(), network);
   if (options.as_json) {
-    fmt::print("{}\n", json_text(describe_network(source->name(), network), 2));
+    fmt::print("{}\n", json_text(json, 2));
     return 0;
   }
-  fmt::print("{}: network of {} layers, {} inputs, {} outputs, {} edges ({:.1f} per neuron)\n",
-             printable(source->name()), network.layers.size(), network.layers.front().num_inputs,
-             network.layers.back().num_outputs, network.num_edges, network.mean_degree);
-  fmt::print("{} neurons, {} of them distinct within their layers; dead samples {}\n", network.num_neurons,
-             network.num_distinct_neurons, network.keeps_zero ? "stay dead" : "can be revived by a layer");
+  json["fate"] = network.keeps_zero ? "stay dead" : "can be revived by a layer";
+  print_lines({"{name}: network of {layers} layers, {inputs} inputs, {outputs} outputs, {edges} edges "
+               "({degree/mean:.1f} per neuron)",
+               "{neurons} neurons, {distinct_neurons} of them distinct within their layers; dead samples {fate}"},
+              json);
   print_layers(network);
   return 0;
 }
@@ -174,17 +168,6 @@ Json answers_in(std::string const& path) {
   return answers;
 }
 
-void print_answers(Json const& answers) {
-  std::string text;
-  if (answers.contains("largest_label")) {
-    auto const& largest = answers["largest_label"];
-    text = largest.is_null() ? "labels of no sample" : fmt::format("labels 0 to {}", largest.get<NeuronIndex>());
-  }
-  if (answers.contains("targets"))
-    text += fmt::format("{}targets of {} outputs", text.empty() ? "" : ", ", answers["targets"].get<std::size_t>());
-  if (!text.empty()) fmt::print("{}\n", text);
-}
-
 int info_samples(InfoOptions const& options) {
   if (options.plan) throw UsageError(fmt::format("{} holds samples; only a network has a plan", options.path));
   auto const samples = open_samples(options.path, options.challenge.neurons);
@@ -193,23 +176,30 @@ int info_samples(InfoOptions const& options) {
   SparseMatrix const& matrix = samples.matrix;
   double const cells = static_cast<double>(matrix.num_rows) * static_cast<double>(matrix.num_columns);
   double const density = cells > 0.0 ? static_cast<double>(matrix.num_entries()) / cells : 0.0;
+  Json json = {{"name", options.path},
+               {"kind", "samples"},
+               {"samples", matrix.num_rows},
+               {"first_sample", samples.first_sample + 1},
+               {"neurons", matrix.num_columns},
+               {"entries", matrix.num_entries()},
+               {"density", density},
+               {"equal_values", matrix.values.size() == 1}};
+  json.update(answers);
   if (options.as_json) {
-    Json json = {{"name", options.path},
-                 {"kind", "samples"},
-                 {"samples", matrix.num_rows},
-                 {"first_sample", samples.first_sample + 1},
-                 {"neurons", matrix.num_columns},
-                 {"entries", matrix.num_entries()},
-                 {"density", density},
-                 {"equal_values", matrix.values.size() == 1}};
-    json.update(answers);
     fmt::print("{}\n", json_text(json, 2));
     return 0;
   }
-  fmt::print("{}: {} samples of {} neurons, {} entries ({:.2f} % filled{})\n", printable(options.path), matrix.num_rows,
-             matrix.num_columns, matrix.num_entries(), 100.0 * density,
-             matrix.values.size() == 1 ? ", all of one value" : "");
-  print_answers(answers);
+  json["percent"] = 100.0 * density;
+  json["equal"] = matrix.values.size() == 1 ? ", all of one value" : "";
+  if (answers.contains("largest_label"))
+    json["labels"] =
+        answers["largest_label"].is_null() ? "labels of no sample" : line_of("labels 0 to {largest_label}", json);
+  if (answers.contains("targets"))
+    json["wanted"] =
+        line_of(json.contains("labels") ? ", targets of {targets} outputs" : "targets of {targets} outputs", json);
+  print_lines({"{name}: {samples} samples of {neurons} neurons, {entries} entries ({percent:.2f} % filled{equal})",
+               "[{labels}][{wanted}]"},
+              json);
   return 0;
 }
 
@@ -220,14 +210,14 @@ void add_info(CLI::App& command_line, Action& action) {
       command_line.add_subcommand("info", "Describe a network or samples: shape, edges, degrees, patterns");
   auto const options = std::make_shared<InfoOptions>();
   command->add_option("PATH", options->path, "network or samples, in any format")->required();
-  add_network_options(*command, options->challenge);
-  command->add_flag("--json", options->as_json, "everything, per layer, as JSON");
-  command->add_flag("--plan", options->plan, "which format and kernel each layer gets, and why");
-  command->add_option("--input", options->input,
-                      "with --plan: the samples that the plan is for (default: many samples of any values)");
-  command->add_option("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
-  add_computing_options(*command, options->computing, {"--backend", "--precision", "--reductions", "--edge-order"},
-                        "with --plan: ");
+  add_network_in_text(*command, options->challenge);
+  OptionGroup const shown(*command);
+  shown.add("--json", options->as_json, "everything, per layer, as JSON");
+  shown.add("--plan", options->plan, "which format and kernel each layer gets, and why");
+  shown.add("--input", options->input,
+            "with --plan: the samples that the plan is for (default: many samples of any values)");
+  shown.add("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
+  add_computing_options(*command, options->computing, "with --plan: ");
   command->callback([options, &action] {
     action.uses_devices = options->plan;
     action.run = [options] { return holds_samples(options->path) ? info_samples(*options) : info_network(*options); };

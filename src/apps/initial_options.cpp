@@ -1,8 +1,8 @@
 #include "apps/initial_options.hpp"
 
+#include "apps/options.hpp"
 #include "core/error.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace varve {
@@ -17,28 +17,25 @@ std::optional<Activation> activation_of(std::optional<std::string> const& name, 
 } // namespace
 
 CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, InitialDefaults const& defaults) {
-  auto* const init =
-      command
-          .add_option("--init", options.init,
-                      "initial weights for training, biases 0: he (random, so that activations keep their size from "
-                      "layer to layer) or identity (in layers with as many inputs as outputs 1 on the diagonal and "
-                      "small numbers elsewhere: for hundreds and thousands of layers)")
-          ->check(CLI::IsMember({"he", "identity"}));
-  command
-      .add_option("--activation", options.activation,
-                  "with --init: activation of all layers but the last (default: " + defaults.activation + ")")
-      ->check(CLI::IsMember(activation_names()))
+  OptionGroup const shown(command);
+  auto* const init = shown.add("--init", options.init,
+                               "initial weights for training, biases 0: he (random, so that activations keep their "
+                               "size from layer to layer) or identity (in layers with as many inputs as outputs 1 on "
+                               "the diagonal and small numbers elsewhere: for hundreds and thousands of layers)",
+                               CLI::IsMember({"he", "identity"}));
+  CLI::IsMember const is_activation(activation_names());
+  shown
+      .add("--activation", options.activation,
+           "with --init: activation of all layers but the last (default: " + defaults.activation + ")", is_activation)
       ->needs(init);
-  command
-      .add_option("--last-activation", options.last_activation,
-                  "with --init: activation of the last layer; identity for classes, because the softmax belongs to the "
-                  "loss (default: " +
-                      defaults.last_activation + ")")
-      ->check(CLI::IsMember(activation_names()))
+  shown
+      .add("--last-activation", options.last_activation,
+           "with --init: activation of the last layer; identity for classes, because the softmax belongs to the loss "
+           "(default: " +
+               defaults.last_activation + ")",
+           is_activation)
       ->needs(init);
-  command.add_option("--slope", options.slope, "with --init: slope of leaky_relu below zero")
-      ->needs(init)
-      ->capture_default_str();
+  shown.add("--slope", options.slope, "with --init: slope of leaky_relu below zero")->needs(init);
   return init;
 }
 

@@ -1,6 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/multiply_options.hpp"
 #include "apps/multiply_report.hpp"
+#include "apps/options.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
@@ -117,8 +118,7 @@ private:
   }
 
   std::size_t memory_limit(std::size_t ranks_on_device) const {
-    constexpr double bytes_per_gibibyte = 0x1p30;
-    if (options_.device_memory_limit) return capped_integer(*options_.device_memory_limit * bytes_per_gibibyte);
+    if (options_.device_memory_limit) return *bytes_of(options_.device_memory_limit);
     return default_product_memory(backend_, ranks_on_device);
   }
 
@@ -295,12 +295,8 @@ private:
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
       facts_.total_seconds = total_time_.seconds();
-      if (!options_.report.empty()) {
-        OutputFile file(options_.report);
-        file.write(json_text(multiply_report(options_, facts_), 2) + "\n");
-        file.commit();
-      }
-      print_result(facts_); // last: a failure to print loses no output
+      if (!options_.report.empty()) write_report(options_.report, multiply_report(options_, facts_));
+      print_result(options_, facts_); // last: a failure to print loses no output
     });
   }
 

@@ -1,14 +1,10 @@
 #include "apps/multiply_options.hpp"
 
-#include "apps/command.hpp"
-#include "apps/tuning.hpp"
-#include "apps/usage.hpp"
-#include "core/backend.hpp"
+#include "apps/options.hpp"
 #include "core/error.hpp"
 #include "io/checksum.hpp"
 #include "io/json_text.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -37,48 +33,39 @@ nlohmann::ordered_json identity_of(std::string const& matrix) {
 } // namespace
 
 void add_options(CLI::App& command, MultiplyOptions& options) {
-  options.backend = to_string(compiled_backends().front());
   command.footer(multiply_footer);
-  command.add_option("A", options.a, "left matrix (.safetensors)")->required();
-  command.add_option("B", options.b, "right matrix (.safetensors)")->required();
-  command.add_option(
-      "--output", options.output,
-      "write C (.safetensors); without it only the hash of C is printed, by which products can be compared");
-  command.add_flag("--transpose-a", options.transpose_a, "op(A) is A transposed");
-  command.add_flag("--transpose-b", options.transpose_b, "op(B) is B transposed");
-  command.add_option("--alpha", options.alpha, "factor of the product")->capture_default_str();
-  command.add_option("--beta", options.beta, "factor of the matrix of --add (default: 1)");
-  command.add_option("--add", options.added, "matrix C0 to add, of the shape of C (.safetensors)");
-  command.add_option("--precision", options.precision, "precision of the numbers, which are rounded to it, and of C")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command
-      .add_option("--product", options.product,
-                  "own: the same bits everywhere; library: gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it "
-                  "has one), faster where bits need not agree, in builds that have it")
-      ->check(CLI::IsMember({"own", "library"}))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--tile", options.tile,
-          "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)")
-      ->check(above_zero());
-  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command
-      .add_option("--device-memory-limit", options.device_memory_limit,
-                  "device memory (GiB) for tiles (default: nine tenths of what is free; on CPUs half of the memory)")
-      ->check(above_zero());
-  command.add_option("--journal", options.journal,
-                     "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was "
-                     "killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
-  command.add_option("--report", options.report, "write everything measured and decided as JSON");
+  OptionGroup const shown(command);
+  shown.add("A", options.a, "left matrix (.safetensors)")->required();
+  shown.add("B", options.b, "right matrix (.safetensors)")->required();
+  shown.add("--output", options.output,
+            "write C (.safetensors); without it only the hash of C is printed, by which products can be compared");
+  shown.add("--transpose-a", options.transpose_a, "op(A) is A transposed");
+  shown.add("--transpose-b", options.transpose_b, "op(B) is B transposed");
+  shown.add("--alpha", options.alpha, "factor of the product");
+  shown.add("--beta", options.beta, "factor of the matrix of --add (default: 1)");
+  shown.add("--add", options.added, "matrix C0 to add, of the shape of C (.safetensors)");
+  add_precision(shown, options.precision);
+  add_backend(command, options.backend);
+  shown.add("--journal", options.journal,
+            "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was killed, or "
+            "stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  shown.add("--report", options.report, "write everything measured and decided as JSON");
+  OptionGroup const memory(command, "Tiles and memory");
+  memory.add("--tile", options.tile,
+             "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)",
+             above_zero());
+  memory.add("--device-memory-limit", options.device_memory_limit,
+             "device memory (GiB) for tiles (default: nine tenths of what is free; on CPUs half of the memory)",
+             above_zero());
+  memory.add("--product", options.product,
+             "own: the same bits everywhere; library: gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it has "
+             "one), faster where bits need not agree, in builds that have it",
+             CLI::IsMember({"own", "library"}));
+  add_share_devices(command, options.share_devices);
   add_tuning(command, {{"peer-tiles",
                         {"on", "off"},
                         "ranks of a machine copy tiles of A and B from each other's devices",
                         [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }}});
-  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
-  group_options(command, "Tiles and memory", {"--tile", "--device-memory-limit", "--product"});
-  group_options(command, "Several ranks", {"--share-devices"});
 }
 
 void require_valid(MultiplyOptions const& options) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
+#include "core/backend.hpp"
 #include "core/types.hpp"
 #include "io/file_roles.hpp"
 
@@ -23,7 +24,7 @@ struct MultiplyOptions {
   std::string precision = "float";
   std::string product = "own"; ///< or "library"
   std::optional<std::uint64_t> tile;
-  std::string backend;
+  std::string backend = to_string(compiled_backends().front());
   std::optional<double> device_memory_limit; ///< in GiB
   bool no_peer_tiles = false;
   bool share_devices = false;

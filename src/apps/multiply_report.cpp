@@ -1,10 +1,5 @@
 #include "apps/multiply_report.hpp"
 
-#include "apps/command.hpp"
-#include "apps/report_head.hpp"
-#include "core/printable.hpp"
-#include "io/json_text.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,8 +7,6 @@
 
 namespace varve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 double sum(std::vector<Json> const& ranks, char const* name) {
   return std::accumulate(ranks.begin(), ranks.end(), 0.0,
@@ -52,25 +45,24 @@ Json cache_of(RankProducts const& rank) {
 
 /// What devices copied from each other, and which do not.
 void print_peers(std::vector<Json> const& ranks) {
-  std::uint64_t num_copied = 0;
-  double bytes = 0.0;
-  double wait_seconds = 0.0;
+  Json all = {{"tiles", 0U}, {"bytes", 0.0}, {"seconds", 0.0}};
   std::size_t num_peers = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     auto const& cache = ranks[rank].at("tile_cache");
-    num_copied += cache["tiles"]["peers"].get<std::uint64_t>();
-    bytes += cache["bytes"]["peers"].get<double>();
-    wait_seconds += cache["peer_wait_seconds"].get<double>();
+    all["tiles"] = all["tiles"].get<std::uint64_t>() + cache["tiles"]["peers"].get<std::uint64_t>();
+    all["bytes"] = all["bytes"].get<double>() + cache["bytes"]["peers"].get<double>();
+    all["seconds"] = all["seconds"].get<double>() + cache["peer_wait_seconds"].get<double>();
     num_peers += cache["peers"].size();
-    for (auto const& peer : cache["peers"]) {
-      if (peer["used"]) continue;
-      fmt::print("peers     rank {} copies no tiles from rank {}: {}\n", rank, peer["rank"].get<int>(),
-                 printable(peer["obstacle"].get<std::string>()));
+    for (auto peer : cache["peers"]) {
+      peer["own"] = rank;
+      print_lines({"peers     rank {own} copies no tiles from rank {rank}: {obstacle}"}, peer);
     }
   }
   if (num_peers == 0) return;
-  fmt::print("peers     {} tiles, {} of what was brought, copied from devices of other ranks; {} waited for them\n",
-             num_copied, with_prefix(bytes, "B"), readable_seconds(wait_seconds));
+  print_lines(
+      {"peers     {tiles} tiles, {bytes:B} of what was brought, copied from devices of other ranks; {seconds:s} "
+       "waited for them"},
+      all);
 }
 
 } // namespace
@@ -100,42 +92,43 @@ Json describe_rank(RankProducts const& rank, ProductTimeline const* timeline) {
 }
 
 void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
-  auto const& [shape, tile, step] = facts.tiles;
-  auto const shown = [](std::string const& name, bool is_transposed) {
-    return fmt::format("{}{}", printable(name), is_transposed ? " transposed" : "");
-  };
-  fmt::print("A         {}: {} x {}\n", shown(options.a, options.transpose_a), shape.rows, shape.depth);
-  fmt::print("B         {}: {} x {}\n", shown(options.b, options.transpose_b), shape.depth, shape.columns);
-  if (!options.added.empty()) fmt::print("C0        {}\n", printable(options.added));
-  if (options.output.empty()) fmt::print("C         kept nowhere, as there is no --output\n");
-  for (std::size_t rank = 0; facts.devices.size() > 1 && rank < facts.devices.size(); ++rank)
-    fmt::print("rank      {} on {}: {}\n", rank, facts.devices[rank].host, facts.devices[rank].device);
-  auto const num_ranks = facts.devices.size();
-  fmt::print("engine    {} on {}: {}, {}; {} rank{}\n",
-             options.product == "library" ? "gemm of Kokkos Kernels" : "varve", options.backend,
-             facts.devices.front().device, options.precision, num_ranks, num_ranks == 1 ? "" : "s");
-  fmt::print("tiles     {} of {} x {}, in steps of {}; {} at a time, room for {} of A and B in {}\n",
-             facts.tiles.num_tasks(), tile, tile, step, facts.memory.num_lanes, facts.memory.num_slots,
-             with_prefix(static_cast<double>(facts.memory.bytes()), "B"));
-  if (facts.num_found > 0) fmt::print("resumed   {} of {} tiles found\n", facts.num_found, facts.num_tasks);
+  auto shown = multiply_report(options, facts);
+  shown["ranks"] = facts.devices.size();
+  if (facts.devices.size() > 1) shown["plural"] = "s";
+  if (options.transpose_a) shown["a"]["how"] = "transposed";
+  if (options.transpose_b) shown["b"]["how"] = "transposed";
+  shown["engine"] = options.product == "library" ? "gemm of Kokkos Kernels" : "varve";
+  print_lines({"A         {a/name}[ {a/how}]: {shape/rows} x {shape/depth}",
+               "B         {b/name}[ {b/how}]: {shape/depth} x {shape/columns}", "C0        {c0/name}",
+               options.output.empty() ? "C         kept nowhere, as there is no --output" : ""},
+              shown);
+  print_devices(shown);
+  print_lines({"engine    {engine} on {backend}: {devices/0}, {precision}; {ranks} rank[{plural}]",
+               "tiles     {tiles/tiles} of {tiles/tile} x {tiles/tile}, in steps of {tiles/step}; "
+               "{memory/tasks_at_a_time} at a time, room for {memory/kept_tiles} of A and B in {memory/bytes:B}",
+               facts.num_found > 0 ? "resumed   {journal/found_tiles} of {tiles/tasks} tiles found" : ""},
+              shown);
 }
 
-void print_result(ProductFacts const& facts) {
-  auto const& shape = facts.tiles.shape;
+void print_result(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto shown = multiply_report(options, facts);
   if (facts.ranks.size() > 1) {
-    std::string tasks;
-    for (auto const& rank : facts.ranks)
-      tasks += fmt::format("{}{}", tasks.empty() ? "" : ", ", rank.at("tasks").get<std::uint64_t>());
-    fmt::print("ranks     tiles {}\n", tasks);
+    std::vector<std::string> tasks;
+    for (auto const& rank : facts.ranks) tasks.push_back(rank.at("tasks").dump());
+    shown["shares"] = list_of(tasks);
   }
+  shown["brought"] = sum(facts.ranks, "brought_bytes");
+  shown["uncached"] = sum(facts.ranks, "bytes_without_cache");
+  if (facts.num_found == 0) {
+    shown["least"] = least_bytes(facts);
+    shown["rate"] = num_fma(facts.tiles.shape) / facts.run_seconds;
+  }
+  print_lines({"ranks     tiles {shares}"}, shown);
   print_peers(facts.ranks);
-  fmt::print("traffic   {} brought to devices, {} without a cache", with_prefix(sum(facts.ranks, "brought_bytes"), "B"),
-             with_prefix(sum(facts.ranks, "bytes_without_cache"), "B"));
-  if (facts.num_found == 0) fmt::print(", no less than {}", with_prefix(least_bytes(facts), "B"));
-  fmt::print("\ntime      {}, {} with writing", readable_seconds(facts.run_seconds),
-             readable_seconds(facts.total_seconds));
-  if (facts.num_found == 0) fmt::print("; {}", with_prefix(num_fma(shape) / facts.run_seconds, "fma/s"));
-  fmt::print("\nproduct   {} x {}   hash {:016x}\n", shape.rows, shape.columns, facts.hash);
+  print_lines({"traffic   {brought:B} brought to devices, {uncached:B} without a cache[, no less than {least:B}]",
+               "time      {run_seconds:s}, {seconds:s} with writing[; {rate:fma/s}]",
+               "product   {shape/rows} x {shape/columns}   hash {hash}"},
+              shown);
 }
 
 Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) {
@@ -149,10 +142,7 @@ Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) 
   json["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
   json["precision"] = options.precision;
   json["backend"] = options.backend;
-  for (auto const& rank : facts.devices) {
-    json["devices"].push_back(rank.device);
-    json["hosts"].push_back(rank.host);
-  }
+  add_devices(json, facts.devices);
   json["product"] = options.product;
   json["tiles"] = {{"tile", tile}, {"step", step}, {"tiles", facts.tiles.num_tasks()}, {"tasks", facts.num_tasks}};
   auto const& memory = facts.memory;

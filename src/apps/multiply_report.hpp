@@ -1,11 +1,9 @@
 #pragma once
 
 #include "apps/multiply_options.hpp"
-#include "distribute/ranks.hpp"
+#include "apps/report.hpp"
 #include "distribute/shared_product.hpp"
 #include "products/product_engine.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -26,9 +24,9 @@ struct ProductFacts {
   ProductTiles tiles;
   ProductMemory memory; ///< of rank 0
   std::vector<RankDevice> devices;
-  std::vector<nlohmann::ordered_json> ranks; ///< as described by describe_rank()
-  std::uint64_t num_tasks = 0;               ///< tiles, found and computed
-  std::uint64_t num_found = 0;               ///< tiles that the journal held
+  std::vector<Json> ranks;     ///< as described by describe_rank()
+  std::uint64_t num_tasks = 0; ///< tiles, found and computed
+  std::uint64_t num_found = 0; ///< tiles that the journal held
   std::uint64_t num_discarded_bytes = 0;
   double run_seconds = 0.0;
   double total_seconds = 0.0;
@@ -37,10 +35,11 @@ struct ProductFacts {
 };
 
 /// What a rank did, for the report; with its events, if there is a timeline.
-nlohmann::ordered_json describe_rank(RankProducts const& rank, ProductTimeline const* timeline);
+Json describe_rank(RankProducts const& rank, ProductTimeline const* timeline);
 
+/// The report of a product, and its lines before and after the product.
+Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts);
 void print_head(MultiplyOptions const& options, ProductFacts const& facts);
-void print_result(ProductFacts const& facts);
-nlohmann::ordered_json multiply_report(MultiplyOptions const& options, ProductFacts const& facts);
+void print_result(MultiplyOptions const& options, ProductFacts const& facts);
 
 } // namespace varve

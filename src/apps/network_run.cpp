@@ -2,21 +2,22 @@
 
 #include "apps/infer_options.hpp"
 #include "core/error.hpp"
+#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/launch_times.hpp"
 #include "engine/step_samples.hpp"
 #include "passes/reduced_network.hpp"
+#include "plan/memory.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 namespace varve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// The results of the first `count` samples, in batches of the plan.
 BatchResult results_of(Inference& inference, SampleBatch const& samples, std::size_t count) {
@@ -96,13 +97,28 @@ Json describe_setup(InferenceOptions const& options) {
 
 } // namespace
 
-NetworkRun::NetworkRun(NetworkSource const& network, SampleBatch const& samples, InferenceOptions options,
-                       std::string name_of_work, std::size_t most_checked)
-    : Contender("inference", options.backend, std::move(name_of_work)),
-      network_(network),
-      samples_(samples),
-      options_(std::move(options)),
-      most_checked_(most_checked) {
+double quantile(std::vector<double> const& sorted, double part) {
+  VARVE_REQUIRE(!sorted.empty(), "nothing was measured");
+  double const place = part * static_cast<double>(sorted.size() - 1);
+  auto const below = static_cast<std::size_t>(place);
+  auto const above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+}
+
+Timings summarize(std::vector<double> seconds) {
+  VARVE_REQUIRE(!seconds.empty(), "nothing was measured");
+  std::ranges::sort(seconds);
+  double const median = quantile(seconds, 0.5);
+  return {median, median > 0.0 ? (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median : 0.0};
+}
+
+bool is_clearly_faster(Timings const& one, Timings const& other) {
+  constexpr double least = 0.02;
+  return one.median < (1.0 - std::max({least, one.spread, other.spread})) * other.median;
+}
+
+NetworkRun::NetworkRun(NetworkSource const& network, SampleBatch const& samples, InferenceOptions options)
+    : network_(network), samples_(samples), options_(std::move(options)) {
   Stopwatch const time;
   prepare_it();
   prepare_seconds_ = time.seconds();
@@ -111,7 +127,7 @@ NetworkRun::NetworkRun(NetworkSource const& network, SampleBatch const& samples,
 }
 
 void NetworkRun::prepare_it() {
-  auto const most = std::min<std::size_t>(samples_.num_samples(), most_samples_at_a_time(backend));
+  auto const most = std::min<std::size_t>(samples_.num_samples(), most_samples_at_a_time(options_.backend));
   options_.expected_samples = std::min(samples_.num_samples(), options_.batch.value_or(SIZE_MAX));
   inference_ = prepare(network_, options_);
   inference_->plan(shape_of(samples_.part(0, most)));
@@ -128,33 +144,28 @@ void NetworkRun::stay_within(std::size_t& memory_left) {
   memory_left -= std::min(memory_left, device_bytes_);
 }
 
-std::pair<double, double> NetworkRun::run() {
+double NetworkRun::run() {
   auto& engine = inference();
   Stopwatch const time;
   auto const result = results_of(engine, samples_, samples_.num_samples());
-  double const call_seconds = time.seconds();
+  call_seconds_.push_back(time.seconds());
+  loop_seconds_.push_back(std::accumulate(result.loop_seconds.begin(), result.loop_seconds.end(), 0.0));
   if (activation_hash_.value_or(result.activation_hash) != result.activation_hash) {
     throw ResourceError(fmt::format("{} gave activations {:016x} and now {:016x} for the same samples",
-                                    to_string(backend), *activation_hash_, result.activation_hash));
+                                    to_string(backend()), *activation_hash_, result.activation_hash));
   }
   activation_hash_ = result.activation_hash;
   num_live_ = result.live_samples.size();
   live_edges_ = result.live_edges;
   if (!stays_) inference_.reset();
-  return {std::accumulate(result.loop_seconds.begin(), result.loop_seconds.end(), 0.0), call_seconds};
-}
-
-void NetworkRun::measure() {
-  auto const [loop, call] = run();
-  seconds["loop_seconds"].push_back(loop);
-  seconds["call_seconds"].push_back(call);
+  return loop_seconds_.back();
 }
 
 /// Compares the answer over the first samples with that of the reference's plain loops, bit for bit. Where reductions
 /// merge neurons, which may change last bits, an answer of other bits must have the bits of another format and kernel
 /// on the Serial backend with the same reductions, and the reference's live samples.
-AnswerCheck NetworkRun::judge() {
-  auto const most = most_checked_ > 0 ? most_checked_ : samples_to_check(inference().num_edges());
+AnswerCheck NetworkRun::judge(std::size_t most) {
+  if (most == 0) most = samples_to_check(inference().num_edges());
   std::size_t const count = std::min(samples_.num_samples(), most);
   auto const checked = samples_.part(0, count);
   auto options = options_;
@@ -182,21 +193,27 @@ AnswerCheck NetworkRun::judge() {
           count};
 }
 
-AnswerCheck NetworkRun::check() {
-  auto verdict = judge();
+AnswerCheck NetworkRun::check(std::size_t most) {
+  auto verdict = judge(most);
   for (int warm_up = 0; verdict.is_right && warm_up < 2; ++warm_up) run();
+  begin_timing();
   return verdict;
 }
 
-std::optional<std::pair<std::string, std::uint64_t>> NetworkRun::answer() const {
-  if (!activation_hash_) return std::nullopt;
-  auto const& terms = options_.reductions; // that are added in advance
-  return std::pair(fmt::format("{} {}", terms.merge_neurons, terms.fold_constants), *activation_hash_);
+void NetworkRun::begin_timing() {
+  loop_seconds_.clear();
+  call_seconds_.clear();
+}
+
+bool NetworkRun::has_terms_of(NetworkRun const& other) const {
+  auto const& mine = options_.reductions; // merged neurons and folded constants are added in advance
+  auto const& theirs = other.options_.reductions;
+  return mine.merge_neurons == theirs.merge_neurons && mine.fold_constants == theirs.fold_constants;
 }
 
 /// The steps of one more run of the first batch, in which Kokkos fences around each launch. Throws ResourceError if the
 /// launches are not those of the plan.
-nlohmann::ordered_json NetworkRun::steps() {
+Json NetworkRun::steps() {
   auto& engine = inference();
   auto const& plan = engine.plan();
   std::vector<TracedSpan> spans;
@@ -241,11 +258,9 @@ nlohmann::ordered_json NetworkRun::steps() {
   return all;
 }
 
-void NetworkRun::describe(nlohmann::ordered_json& record) {
+void NetworkRun::describe(Json& record) {
   auto& engine = inference();
-  auto const num_samples = static_cast<double>(samples_.num_samples());
   record["setup"].update(describe_setup(options_));
-  record["setup"]["reductions"] = work;
   record.update({{"network",
                   {{"name", network_.name()},
                    {"layers", engine.num_layers()},
@@ -261,11 +276,25 @@ void NetworkRun::describe(nlohmann::ordered_json& record) {
                  {"plan", to_json(engine.plan())},
                  {"fma", live_edges_},
                  {"steps", steps()}});
-  rates = {{"loop_samples_per_second", num_samples, "loop_seconds"},
-           {"samples_per_second", num_samples, "call_seconds"},
-           {"loop_edges_per_second", static_cast<double>(engine.num_edges()) * num_samples, "loop_seconds"},
-           {"loop_fma_per_second", live_edges_, "loop_seconds"}};
   if (!stays_) inference_.reset();
+}
+
+InferenceOptions with_memory_limits(InferenceOptions engine) {
+  limit_memory(engine, 1);
+  engine.device_memory_limit = memory_limits(engine, engine.backend).device;
+  return engine;
+}
+
+std::size_t memory_of_field(Backend backend) { return available_memory(backend) / 3; }
+
+void measure_in_turn(std::vector<NetworkRun*> const& field, std::size_t repeats, double seconds) {
+  constexpr std::size_t most_rounds = 1000;
+  double const enough = seconds * static_cast<double>(field.size());
+  for (auto* const one : field) one->begin_timing();
+  Stopwatch const time;
+  for (std::size_t round = 0; round < repeats || (round < most_rounds && !field.empty() && time.seconds() < enough);
+       ++round)
+    for (auto* const one : field) one->run();
 }
 
 } // namespace varve

@@ -1,21 +1,21 @@
 #include "apps/options_file.hpp"
 
 #include "core/error.hpp"
+#include "core/host.hpp"
+#include "core/runtime.hpp"
 #include "io/byte_stream.hpp"
 #include "io/json_text.hpp"
+#include "io/open.hpp"
 #include "io/text_file.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string>
 
 namespace varve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Reads as much of a file as parse_json accepts, and one byte more if the file is longer.
 std::string read_start(std::string const& path) {
@@ -59,6 +59,12 @@ void take_defaults(CLI::App& command, std::string const& path, std::vector<std::
   }
 }
 
+/// The sentence on one difference. Checksums of networks are not shown, because they tell a reader nothing.
+std::string sentence_on(std::string const& name, std::string const& there, std::string const& here) {
+  if (name == "network_checksum") return "was tuned for another network: run varve tune for this one";
+  return fmt::format("was tuned for the {} {}, found {}: run varve tune for this one", name, there, here);
+}
+
 } // namespace
 
 void add_options_file(CLI::App& command, std::string& path, std::vector<std::string> refused) {
@@ -69,12 +75,35 @@ void add_options_file(CLI::App& command, std::string& path, std::vector<std::str
   });
 }
 
-nlohmann::ordered_json read_options_file(std::string const& path) {
+Json read_options_file(std::string const& path) {
   auto contents = parse_json(read_start(path), path);
   if (contents.is_discarded()) throw InputError(fmt::format("{} is not JSON", path));
   if (!contents.is_object() || !contents.contains("options") || !contents["options"].is_object())
     throw InputError(fmt::format("{} lacks the object 'options', which varve tune writes", path));
   return contents;
+}
+
+Json describe_tuning_target(std::string const& network, ChallengeOptions const& challenge,
+                            InferenceOptions const& engine) {
+  auto const device = device_name(engine.backend);
+  Json target = {{"network_checksum", fmt::format("{:016x}", network_checksum(network, challenge))},
+                 {"backend", to_string(engine.backend)},
+                 {"device", device.substr(0, device.find(" (device "))}};
+  if (!has_own_memory(engine.backend)) target["processor"] = processor_name();
+  target["precision"] = engine.precision == Precision::double_precision ? "double" : "float";
+  return target;
+}
+
+std::vector<std::string> tuning_differences(Json const& tuning, Json const& here) {
+  std::vector<std::string> sentences;
+  if (!tuning.contains("target") || !tuning["target"].is_object()) return sentences;
+  auto const& there = tuning["target"];
+  for (auto const& [name, value] : here.items()) {
+    if (!there.contains(name) || there[name] == value) continue;
+    auto const& other = there[name];
+    sentences.push_back(sentence_on(name, other.is_string() ? other.get<std::string>() : json_text(other), value));
+  }
+  return sentences;
 }
 
 } // namespace varve

@@ -1,8 +1,9 @@
 #pragma once
 
 #include "apps/cli_types.hpp"
-
-#include <nlohmann/json.hpp>
+#include "apps/report.hpp"
+#include "engine/inference.hpp"
+#include "io/challenge.hpp"
 
 #include <string>
 #include <vector>
@@ -18,6 +19,15 @@ void add_options_file(CLI::App& command, std::string& path, std::vector<std::str
 
 /// The whole content of an options file. Throws InputError, naming the file, if it cannot be read or has no object
 /// `options`.
-nlohmann::ordered_json read_options_file(std::string const& path);
+Json read_options_file(std::string const& path);
+
+/// The target for which options are tuned, as in a tuning file: checksum of the network, backend, device, processor,
+/// precision. Throws InputError if the network cannot be read.
+Json describe_tuning_target(std::string const& network, ChallengeOptions const& challenge,
+                            InferenceOptions const& engine);
+
+/// The differences between the target of a tuning and another target, as sentences without a subject ("was tuned for
+/// another network, ..."). Entries that the tuning lacks are not compared.
+std::vector<std::string> tuning_differences(Json const& tuning, Json const& here);
 
 } // namespace varve

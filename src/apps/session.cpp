@@ -1,11 +1,10 @@
 #include "apps/session.hpp"
 
 #include "apps/command.hpp"
+#include "apps/command_line.hpp"
 #include "apps/documents.hpp"
-#include "apps/plain_values.hpp"
-#include "apps/same_command.hpp"
+#include "apps/options.hpp"
 #include "apps/standard_streams.hpp"
-#include "apps/usage.hpp"
 #include "core/error.hpp"
 #include "core/host.hpp"
 #include "core/printable.hpp"
@@ -99,7 +98,8 @@ void declare(CLI::App& command_line, Action& action) {
   command_line.footer(main_footer);
   add_help(command_line);
   command_line.set_version_flag("--version", version_text());
-  command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)");
+  command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)")
+      ->check(known({"man", "bash"}));
   command_line.require_subcommand(1);
   add_infer(command_line, action);
   add_generate(command_line, action);

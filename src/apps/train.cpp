@@ -1,11 +1,8 @@
 #include "apps/command.hpp"
-#include "apps/network_options.hpp"
 #include "apps/standard_streams.hpp"
+#include "apps/train_inputs.hpp"
 #include "apps/train_options.hpp"
-#include "apps/train_progress.hpp"
-#include "apps/train_ranks.hpp"
 #include "apps/train_report.hpp"
-#include "apps/train_samples.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
@@ -107,7 +104,7 @@ private:
   }
 
   void read_files() {
-    auto const source = open_network(options_.network, options_.challenge);
+    auto const source = open_network(options_.network);
     auto network = load(*source);
     auto const training =
         read_answered_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
@@ -254,10 +251,7 @@ private:
     print_ranks(summary_);
     fmt::print("time      {} for {} samples\nweights   {:016x}\n", readable_seconds(summary_.seconds),
                summary_.num_samples, summary_.weights_hash);
-    if (options_.report.empty()) return;
-    OutputFile file(options_.report);
-    file.write(json_text(train_report(options_, summary_), 2) + "\n");
-    file.commit();
+    if (!options_.report.empty()) write_report(options_.report, train_report(options_, summary_));
   }
 
   TrainOptions const& options_;

@@ -1,20 +1,15 @@
 #include "apps/train_options.hpp"
 
-#include "apps/command.hpp"
 #include "apps/computing_options.hpp"
-#include "apps/network_options.hpp"
-#include "apps/tuning.hpp"
-#include "apps/usage.hpp"
+#include "apps/options.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <system_error>
@@ -23,128 +18,91 @@ namespace varve {
 namespace {
 
 void add_files(CLI::App& command, TrainOptions& options) {
-  command.add_option("--network", options.network, std::string("the network to start from: ") + network_help)
-      ->required();
-  command.add_option("--input", options.input, input_help)->required();
-  command.add_option(
-      "--labels", options.labels,
-      "classes of the samples, from 0: .safetensors, IDX, or text with one per line (default: those in --input)");
-  command.add_option("--targets", options.targets,
-                     "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
-  command.add_option("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
-  command.add_option("--validation-labels", options.validation_labels,
-                     "classes of the validation samples (default: those in --validation)");
-  command.add_option("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
-  command.add_option("--output", options.output, "write the trained network (.safetensors)")->required();
-  command.add_option(
-      "--best", options.best,
-      "write the network of the epoch with the least validation loss so far (.safetensors), of equal ones the first");
-  command.add_option(
-      "--checkpoint", options.checkpoint,
-      "keep the state of the training in FILE (.safetensors) and the state before in FILE.previous: the same command "
-      "continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
-  command
-      .add_option("--checkpoint-every", options.checkpoint_every,
-                  "steps between checkpoints, besides those after each epoch")
-      ->check(above_zero());
-  command.add_option("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
-  command.add_option("--report", options.report, "write everything measured and decided as JSON");
+  add_data(command, options.network, options.input);
+  OptionGroup const shown(command);
+  shown.add("--labels", options.labels,
+            "classes of the samples, from 0: .safetensors, IDX, or text with one per line (default: those in --input)");
+  shown.add("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
+  shown.add("--output", options.output, "write the trained network (.safetensors)")->required();
+  shown.add("--best", options.best,
+            "write the network of the epoch with the least validation loss so far (.safetensors), of equal ones the "
+            "first");
+  shown.add("--checkpoint", options.checkpoint,
+            "keep the state of the training in FILE (.safetensors) and the state before in FILE.previous: the same "
+            "command continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  OptionGroup const more(command, "More files");
+  more.add("--targets", options.targets,
+           "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
+  more.add("--validation-labels", options.validation_labels,
+           "classes of the validation samples (default: those in --validation)");
+  more.add("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
+  more.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, besides those after each epoch",
+           above_zero());
+  more.add("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
+  more.add("--report", options.report, "write everything measured and decided as JSON");
 }
 
 void add_recipe(CLI::App& command, TrainOptions& options) {
   auto& recipe = options.recipe;
-  command.add_option("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square")
-      ->capture_default_str();
-  command.add_option("--optimizer", options.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
-      ->capture_default_str();
-  command.add_option("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
-  command.add_option("--rate-schedule", options.rate_schedule, "constant, step or cosine")->capture_default_str();
-  command
-      .add_option("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate")
-      ->capture_default_str();
-  command.add_option("--rate-factor", recipe.rate.factor, "with --rate-schedule step: factor of each change")
-      ->capture_default_str();
-  command
-      .add_option("--warm-up", recipe.rate.warm_up, "number of steps at the beginning in which the rate rises linearly")
-      ->capture_default_str();
-  command.add_option("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov")
-      ->capture_default_str();
-  command.add_option("--beta1", recipe.optimizer.beta1, "parameter of Adam")->capture_default_str();
-  command.add_option("--beta2", recipe.optimizer.beta2, "parameter of Adam")->capture_default_str();
-  command.add_option("--epsilon", recipe.optimizer.epsilon, "parameter of Adam")->capture_default_str();
-  command
-      .add_option(
-          "--l2", recipe.optimizer.l2,
-          "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts rate * l2 * weight")
-      ->capture_default_str();
-  command.add_option("--batch", recipe.batch, "samples of a mini-batch")->check(above_zero())->capture_default_str();
-  command.add_option("--epochs", recipe.epochs, "number of passes over all samples")
-      ->check(above_zero())
-      ->capture_default_str();
-  command.add_option("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set")
-      ->capture_default_str();
-  command
-      .add_option("--patience", options.patience,
-                  "stop after this many epochs without a lower validation loss (default: never)")
-      ->check(above_zero());
+  OptionGroup const shown(command);
+  shown.add("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square");
+  shown.add("--optimizer", options.optimizer, "how gradients change weights", known(optimizer_names()));
+  shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
+  shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
+  shown.add("--epochs", recipe.epochs, "number of passes over all samples", above_zero());
+  OptionGroup const rates(command, "Rates and optimizers");
+  rates.add("--rate-schedule", options.rate_schedule, "how the rate changes", known({"constant", "step", "cosine"}));
+  rates.add("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate");
+  rates.add("--rate-factor", recipe.rate.factor, "with --rate-schedule step: factor of each change");
+  rates.add("--warm-up", recipe.rate.warm_up, "number of steps at the beginning in which the rate rises linearly");
+  rates.add("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov");
+  rates.add("--beta1", recipe.optimizer.beta1, "parameter of Adam");
+  rates.add("--beta2", recipe.optimizer.beta2, "parameter of Adam");
+  rates.add("--epsilon", recipe.optimizer.epsilon, "parameter of Adam");
+  rates.add(
+      "--l2", recipe.optimizer.l2,
+      "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts rate * l2 * weight");
+  rates.add("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set");
+  rates.add("--patience", options.patience,
+            "stop after this many epochs without a lower validation loss (default: never)", above_zero());
 }
 
 void add_pattern(CLI::App& command, TrainOptions& options) {
   auto& pattern = options.recipe.pattern;
-  command
-      .add_option("--pattern", options.pattern,
-                  "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl "
-                  "(to the free places with the largest gradients)")
-      ->capture_default_str();
-  command
-      .add_option("--pattern-fraction", pattern.fraction,
-                  "with --pattern set or rigl: part of the edges of each layer that a change moves")
-      ->capture_default_str();
-  command.add_option("--pattern-every", pattern.every, "with --pattern set or rigl: steps between changes")
-      ->capture_default_str();
-  command
-      .add_option("--pattern-until", pattern.until,
-                  "with --pattern set or rigl: where changes end, as a part of all steps (at most 1) or as a number of "
-                  "steps")
-      ->capture_default_str();
-  command
-      .add_option("--pattern-schedule", options.pattern_schedule,
-                  "with --pattern set or rigl: the fraction is constant, or falls to 0 as a cosine")
-      ->capture_default_str();
+  OptionGroup const edges(command, "Edges that move");
+  edges.add(
+      "--pattern", options.pattern,
+      "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl (to the "
+      "free places with the largest gradients)",
+      known({"keep", "set", "rigl"}));
+  edges.add("--pattern-fraction", pattern.fraction, "part of the edges of each layer that a change moves");
+  edges.add("--pattern-every", pattern.every, "steps between changes");
+  edges.add("--pattern-until", pattern.until,
+            "where changes end, as a part of all steps (at most 1) or as a number of steps");
+  edges.add("--pattern-schedule", options.pattern_schedule, "the fraction is constant, or falls to 0 as a cosine");
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
-  options.backend = to_string(compiled_backends().front());
-  command.add_option("--backend", options.backend, compiled_backend_names())->capture_default_str();
-  command.add_option("--precision", options.precision, "precision of activations and weights")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
-  command
-      .add_option(
-          "--recompute", options.recompute,
-          "layers whose activations are computed twice instead of kept: auto (as few as memory allows), none, or "
-          "K: all but those of every K-th layer")
-      ->capture_default_str();
-  command
-      .add_option("--formats", options.formats,
-                  "how layers are stored: auto (dense where that takes less time), dense or csr (edges)")
-      ->check(CLI::IsMember({"auto", "dense", "csr"}))
-      ->capture_default_str();
-  command
-      .add_option("--micro-batch", options.micro_batch,
-                  "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)")
-      ->check(above_zero());
-  command
-      .add_option("--device-memory-limit", options.device_memory_limit,
-                  "device memory (GiB) for weights and activations (default: nine tenths of what is free); if weights "
-                  "do not fit, they stay on the host and are streamed")
-      ->check(above_zero());
-  command
-      .add_option("--memory-limit", options.memory_limit,
-                  "host memory (GiB) for weights that are streamed (default: half of what is free). On CPU backends: "
-                  "the limit for everything (default: nine tenths of what is free)")
-      ->check(above_zero());
-  command.add_flag("--share-devices", options.share_devices, "several ranks may use one device");
+  add_backend(command, options.backend);
+  OptionGroup const memory(command, "Memory and precision");
+  add_precision(memory, options.precision);
+  memory.add("--recompute", options.recompute,
+             "layers whose activations are computed twice instead of kept: auto (as few as memory allows), none, or K: "
+             "all but those of every K-th layer");
+  memory.add("--formats", options.formats,
+             "how layers are stored: auto (dense where that takes less time), dense or csr (edges)",
+             CLI::IsMember({"auto", "dense", "csr"}));
+  memory.add("--micro-batch", options.micro_batch,
+             "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)", above_zero());
+  memory.add("--device-memory-limit", options.device_memory_limit,
+             "device memory (GiB) for weights and activations (default: nine tenths of what is free); if weights do "
+             "not fit, they stay on the host and are streamed",
+             above_zero());
+  memory.add("--memory-limit", options.memory_limit,
+             "host memory (GiB) for weights that are streamed (default: half of what is free). On CPU backends: the "
+             "limit for everything (default: nine tenths of what is free)",
+             above_zero());
+  add_share_devices(command, options.share_devices);
   add_tuning(command, {{"peer-memory",
                         {"on", "off"},
                         "ranks of a machine read gradients from each other's memory, or send them as MPI messages",
@@ -154,11 +112,6 @@ void add_engine(CLI::App& command, TrainOptions& options) {
       "Of the options --backend, --precision, --recompute, --formats, --micro-batch, --device-memory-limit and "
       "--memory-limit, only --precision changes the bits of the trained network. The number of ranks "
       "changes none.");
-}
-
-std::optional<std::size_t> in_bytes(std::optional<double> gibibytes) {
-  if (!gibibytes) return std::nullopt;
-  return static_cast<std::size_t>(std::min(*gibibytes * 0x1p30, 0x1p62));
 }
 
 std::optional<std::size_t> keep_every(std::string const& recompute) {
@@ -176,21 +129,9 @@ std::optional<std::size_t> keep_every(std::string const& recompute) {
 
 void add_options(CLI::App& command, TrainOptions& options) {
   add_files(command, options);
-  add_network_options(command, options.challenge);
   add_recipe(command, options);
   add_pattern(command, options);
   add_engine(command, options);
-  group_options(command, "Rates and optimizers",
-                {"--rate-schedule", "--rate-every", "--rate-factor", "--warm-up", "--momentum", "--beta1", "--beta2",
-                 "--epsilon", "--l2", "--seed", "--patience"});
-  group_options(command, "Edges that move",
-                {"--pattern-fraction", "--pattern-every", "--pattern-until", "--pattern-schedule"});
-  group_options(command, "More files",
-                {"--validation-labels", "--validation-targets", "--checkpoint-every", "--history", "--report"});
-  group_options(
-      command, "Memory and precision",
-      {"--precision", "--recompute", "--formats", "--micro-batch", "--device-memory-limit", "--memory-limit"});
-  group_options(command, "Several ranks", {"--share-devices"});
 }
 
 Recipe recipe_of(TrainOptions const& options) {
@@ -223,8 +164,8 @@ TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe
   engine.micro_batch = options.micro_batch;
   engine.keep_every = keep_every(options.recompute);
   if (options.formats != "auto") engine.format = parse_formats(options.formats).front();
-  engine.memory_limit = in_bytes(options.memory_limit);
-  engine.device_memory_limit = in_bytes(options.device_memory_limit);
+  engine.memory_limit = bytes_of(options.memory_limit);
+  engine.device_memory_limit = bytes_of(options.device_memory_limit);
   return engine;
 }
 

@@ -2,7 +2,6 @@
 
 #include "apps/cli_types.hpp"
 #include "engine/training.hpp"
-#include "io/challenge.hpp"
 #include "io/file_roles.hpp"
 #include "training/recipe.hpp"
 
@@ -17,7 +16,6 @@ struct TrainOptions {
   std::string network, input, labels, targets;
   std::string validation, validation_labels, validation_targets;
   std::string output, best, checkpoint, history, report;
-  ChallengeOptions challenge;
 
   std::string loss = "cross-entropy";
   std::string optimizer = "momentum";
@@ -30,7 +28,7 @@ struct TrainOptions {
   std::optional<std::size_t> patience;
   std::optional<std::uint64_t> checkpoint_every;
 
-  std::string backend;
+  std::string backend = to_string(compiled_backends().front());
   std::string recompute = "auto";
   std::string formats = "auto";
   std::optional<std::size_t> micro_batch;

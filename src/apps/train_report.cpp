@@ -1,7 +1,6 @@
 #include "apps/train_report.hpp"
 
 #include "apps/command.hpp"
-#include "core/printable.hpp"
 #include "core/version.hpp"
 #include "io/json_text.hpp"
 
@@ -12,8 +11,8 @@
 namespace varve {
 namespace {
 
-nlohmann::ordered_json as_json(EpochResult const& epoch, TrainSummary const& summary) {
-  nlohmann::ordered_json entry = {
+Json as_json(EpochResult const& epoch, TrainSummary const& summary) {
+  Json entry = {
       {"epoch", epoch.epoch}, {"steps", epoch.num_steps}, {"rate", epoch.rate}, {"loss", epoch.training.mean()}};
   if (summary.has_labels()) entry["accuracy"] = epoch.training.accuracy();
   if (!epoch.validation) return entry;
@@ -23,8 +22,8 @@ nlohmann::ordered_json as_json(EpochResult const& epoch, TrainSummary const& sum
 }
 
 /// The files of samples and answers.
-nlohmann::ordered_json files_of(TrainSummary const& summary) {
-  nlohmann::ordered_json json = {{"input", summary.files.samples}};
+Json files_of(TrainSummary const& summary) {
+  Json json = {{"input", summary.files.samples}};
   auto const add = [&](char const* key, std::string const& file) {
     if (!file.empty()) json[key] = file;
   };
@@ -37,29 +36,20 @@ nlohmann::ordered_json files_of(TrainSummary const& summary) {
 }
 
 /// The part of the report that says where what was trained.
-nlohmann::ordered_json report_begin(TrainOptions const& options, TrainSummary const& summary) {
-  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
-  nlohmann::ordered_json hosts = nlohmann::ordered_json::array();
-  for (auto const& rank : summary.devices) {
-    devices.push_back(rank.device);
-    hosts.push_back(rank.host);
-  }
-  nlohmann::ordered_json json = {{"command", "train"},
-                                 {"version", provenance.version},
-                                 {"numerics", kNumerics},
-                                 {"commit", provenance.git_commit},
-                                 {"network", options.network}};
+Json report_begin(TrainOptions const& options, TrainSummary const& summary) {
+  Json json = {{"command", "train"},
+               {"version", provenance.version},
+               {"numerics", kNumerics},
+               {"commit", provenance.git_commit},
+               {"network", options.network}};
   json.update(files_of(summary));
-  json.update({{"backend", options.backend},
-               {"device", summary.devices.front().device},
-               {"ranks", summary.devices.size()},
-               {"devices", devices},
-               {"hosts", hosts},
-               {"recipe", parse_json(summary.recipe, "recipe")}});
+  json.update({{"backend", options.backend}, {"device", summary.devices.front().device}});
+  add_devices(json, summary.devices);
+  json["recipe"] = parse_json(summary.recipe, "recipe");
   return json;
 }
 
-nlohmann::ordered_json as_json(TrainingPlan const& plan) {
+Json as_json(TrainingPlan const& plan) {
   return {{"leaf", plan.leaf},
           {"micro_batch", plan.micro_batch},
           {"keep_every", plan.keep_every},
@@ -75,7 +65,7 @@ nlohmann::ordered_json as_json(TrainingPlan const& plan) {
           {"activation_bytes", plan.activation_bytes}};
 }
 
-nlohmann::ordered_json as_json(TrainingTimes const& times) {
+Json as_json(TrainingTimes const& times) {
   return {{"steps", times.num_steps},
           {"leaves", times.num_leaves},
           {"compute_seconds", times.compute_seconds},
@@ -84,7 +74,7 @@ nlohmann::ordered_json as_json(TrainingTimes const& times) {
           {"exchange_bytes", times.exchange_bytes}};
 }
 
-nlohmann::ordered_json as_json(PatternRecord const& change) {
+Json as_json(PatternRecord const& change) {
   return {{"step", change.step},
           {"fraction", change.fraction},
           {"dropped", change.count.dropped},
@@ -92,83 +82,75 @@ nlohmann::ordered_json as_json(PatternRecord const& change) {
           {"returned", change.count.returned}};
 }
 
-void print_devices(std::vector<RankDevice> const& devices) {
-  constexpr std::size_t most = 16; // lines on the terminal; the JSON report has all ranks
-  for (std::size_t rank = 0; devices.size() > 1 && rank < std::min(devices.size(), most); ++rank) {
-    fmt::print("rank      {} on {}: {}{}\n", rank, devices[rank].host, devices[rank].device,
-               rank + 1 == most && devices.size() > most ? ", ..." : "");
-  }
-}
-
-/// Says which layers are cut, if any.
-std::string strips_of(TrainingPlan const& plan) {
-  if (plan.num_cut_layers == 0) return "";
-  return fmt::format(" ({} in strips of at most {} weights)",
-                     plan.num_cut_layers == 1 ? "1 layer" : fmt::format("{} layers", plan.num_cut_layers),
-                     plan.strip_size);
-}
-
 } // namespace
 
 void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary const& summary, Network const& network,
                 std::size_t num_samples) {
   auto const& plan = summary.plan;
-  fmt::print("network   {}: {} layers, {} inputs, {} outputs, {}\n", printable(options.network), network.num_layers(),
-             network.num_inputs(), network.num_outputs(),
-             with_prefix(static_cast<double>(network.num_edges()), "edges"));
-  fmt::print("input     {}: {} samples\n", printable(options.input), num_samples);
-  print_devices(summary.devices);
-  auto const num_ranks = summary.devices.size();
-  fmt::print("engine    varve on {}: {}, {}{}\n", options.backend, summary.devices.front().device, options.precision,
-             num_ranks == 1 ? "" : fmt::format("; {} ranks", num_ranks));
-  fmt::print("recipe    {}, {}, rate {} ({}), {} samples a step, {} epochs, seed {}\n", options.loss, options.optimizer,
-             recipe.rate.rate, options.rate_schedule, std::min(recipe.batch, num_samples), recipe.epochs, recipe.seed);
-  if (recipe.pattern.kind != PatternKind::keep) {
-    auto const& pattern = recipe.pattern;
-    fmt::print("pattern   {}: moves {} of the edges ({}) every {} steps, until {} {}\n", options.pattern,
-               pattern.fraction, options.pattern_schedule, pattern.every, pattern.until,
-               pattern.until > 1.0 ? "steps" : "of all steps");
-  }
-  if (plan.num_dense_forward + plan.num_dense_backward > 0)
-    fmt::print("formats   dense in {} layers forward and {} backward, else csr\n", plan.num_dense_forward,
-               plan.num_dense_backward);
-  if (plan.num_series_layers > 0)
-    fmt::print("launches  {} layers in series, several in a launch\n", plan.num_series_layers);
-  auto const host = fmt::format(" of the device and {} of the host, which streams them{}",
-                                with_prefix(static_cast<double>(plan.host_bytes), "B"), strips_of(plan));
-  auto const groups =
-      fmt::format(", sums of several layers {}", with_prefix(static_cast<double>(plan.group_bytes), "B"));
-  fmt::print("memory    weights {}{}{}, activations {} of {} samples at a time{}\n",
-             with_prefix(static_cast<double>(plan.weight_bytes), "B"), plan.streams_weights ? host : std::string(),
-             plan.group_bytes > 0 ? groups : std::string(),
-             with_prefix(static_cast<double>(plan.activation_bytes), "B"), plan.micro_batch,
-             plan.keep_every == 1 ? std::string() : fmt::format(", kept of every {} layers", plan.keep_every));
+  auto shown = report_begin(options, summary);
+  shown.update({{"layers", network.num_layers()},
+                {"inputs", network.num_inputs()},
+                {"outputs", network.num_outputs()},
+                {"edges", network.num_edges()},
+                {"samples", num_samples},
+                {"step", std::min(recipe.batch, num_samples)},
+                {"plan", as_json(plan)},
+                {"unit", recipe.pattern.until > 1.0 ? "steps" : "of all steps"},
+                {"cut", plan.num_cut_layers == 1 ? "1 layer" : fmt::format("{} layers", plan.num_cut_layers)}});
+  if (summary.devices.size() > 1) shown["several"] = summary.devices.size();
+  if (plan.keep_every != 1) shown["kept"] = plan.keep_every;
+  if (plan.streams_weights)
+    shown["host"] = line_of(" of the device and {plan/host_bytes:B} of the host, which streams them", shown);
+  if (plan.streams_weights && plan.num_cut_layers > 0)
+    shown["strips"] = line_of("{cut} in strips of at most {plan/strip_size} weights", shown);
+  print_lines({"network   {network}: {layers} layers, {inputs} inputs, {outputs} outputs, {edges:edges}",
+               "input     {input}: {samples} samples"},
+              shown);
+  print_devices(shown);
+  print_lines(
+      {"engine    varve on {backend}: {device}, {recipe/precision}[; {several} ranks]",
+       "recipe    {recipe/loss}, {recipe/optimizer}, rate {recipe/rate} ({recipe/rate schedule}), {step} "
+       "samples a step, {recipe/epochs} epochs, seed {recipe/seed}",
+       "pattern   {recipe/pattern}: moves {recipe/pattern fraction} of the edges ({recipe/pattern schedule}) "
+       "every {recipe/pattern every} steps, until {recipe/pattern until} {unit}",
+       plan.num_dense_forward + plan.num_dense_backward > 0
+           ? "formats   dense in {plan/dense_forward} layers forward and {plan/dense_backward} backward, else csr"
+           : "",
+       plan.num_series_layers > 0 ? "launches  {plan/series_layers} layers in series, several in a launch" : "",
+       "memory    weights {plan/weight_bytes:B}[{host}][ ({strips})][, sums of several layers "
+       "{plan/group_bytes:B}], activations {plan/activation_bytes:B} of {plan/micro_batch} samples at a time[, "
+       "kept of every {kept} layers]"},
+      shown);
 }
 
 void print_ranks(TrainSummary const& summary) {
   if (summary.times.size() < 2) return;
-  std::string leaves;
+  std::vector<std::string> leaves;
   TrainingTimes all;
   for (auto const& rank : summary.times) {
-    leaves += fmt::format("{}{}", leaves.empty() ? "" : ", ", rank.num_leaves);
+    leaves.push_back(std::to_string(rank.num_leaves));
     all.compute_seconds += rank.compute_seconds;
     all.exchange_seconds += rank.exchange_seconds;
     all.wait_seconds += rank.wait_seconds;
     all.exchange_bytes += rank.exchange_bytes;
   }
   auto const num_ranks = static_cast<double>(summary.times.size());
-  fmt::print("ranks     leaves {}; on average computing {}, exchange {}, waiting {}; {} through {}\n", leaves,
-             readable_seconds(all.compute_seconds / num_ranks), readable_seconds(all.exchange_seconds / num_ranks),
-             readable_seconds(all.wait_seconds / num_ranks), with_prefix(all.exchange_bytes, "B"),
-             summary.exchange_way);
+  print_lines({"ranks     leaves {leaves}; on average computing {compute:s}, exchange {exchange:s}, waiting {wait:s}; "
+               "{bytes:B} through {way}"},
+              {{"leaves", list_of(leaves)},
+               {"compute", all.compute_seconds / num_ranks},
+               {"exchange", all.exchange_seconds / num_ranks},
+               {"wait", all.wait_seconds / num_ranks},
+               {"bytes", all.exchange_bytes},
+               {"way", summary.exchange_way}});
 }
 
-nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary) {
-  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
+Json train_report(TrainOptions const& options, TrainSummary const& summary) {
+  Json epochs = Json::array();
   for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch, summary));
-  nlohmann::ordered_json changes = nlohmann::ordered_json::array();
+  Json changes = Json::array();
   for (auto const& change : summary.changes) changes.push_back(as_json(change));
-  nlohmann::ordered_json ranks = nlohmann::ordered_json::array();
+  Json ranks = Json::array();
   for (auto const& times : summary.times) ranks.push_back(as_json(times));
   auto json = report_begin(options, summary);
   json.update({{"plan", as_json(summary.plan)},
@@ -183,6 +165,33 @@ nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary co
                {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}});
   if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;
   return json;
+}
+
+TrainProgress::TrainProgress(std::size_t samples_per_epoch, std::uint64_t num_epochs, double num_taken)
+    : samples_per_epoch_(samples_per_epoch),
+      num_samples_(static_cast<double>(samples_per_epoch) * static_cast<double>(num_epochs)),
+      num_before_(num_taken),
+      is_terminal_(static_cast<bool>(terminal_progress(""))) {}
+
+void TrainProgress::show(std::uint64_t epoch, std::size_t num_taken) {
+  constexpr double interval = 0.2;
+  if (!is_terminal_ || num_taken >= samples_per_epoch_) return;
+  double const seconds = time_.seconds();
+  if (seconds - last_seconds_ < interval) return;
+  last_seconds_ = seconds;
+  double const all_taken =
+      static_cast<double>(epoch) * static_cast<double>(samples_per_epoch_) + static_cast<double>(num_taken);
+  double const rate = (all_taken - num_before_) / seconds;
+  // of one width, so that no character of the line before stays
+  auto const what = fmt::format("epoch {:<4}{:>9.0f} samples/s, {:>9} left", epoch + 1, rate,
+                                readable_seconds((num_samples_ - all_taken) / rate));
+  terminal_progress(what)(num_taken, samples_per_epoch_);
+  is_shown_ = true;
+}
+
+void TrainProgress::clear() {
+  if (is_shown_) terminal_progress("")(1, 1); // a line that is complete removes itself
+  is_shown_ = false;
 }
 
 } // namespace varve

@@ -1,12 +1,12 @@
 #pragma once
 
+#include "apps/report.hpp"
+#include "apps/train_inputs.hpp"
 #include "apps/train_options.hpp"
-#include "apps/train_samples.hpp"
+#include "core/stopwatch.hpp"
 #include "distribute/ranks.hpp"
 #include "network/network.hpp"
 #include "training/trainer.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <string>
@@ -45,6 +45,34 @@ void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary 
 void print_ranks(TrainSummary const& summary);
 
 /// The JSON report.
-nlohmann::ordered_json train_report(TrainOptions const& options, TrainSummary const& summary);
+Json train_report(TrainOptions const& options, TrainSummary const& summary);
+
+/// A line on a terminal (standard error) that says how far the present epoch is, how fast samples are trained with, and
+/// how long all epochs will take; nothing if standard error is no terminal. It is removed before other lines are
+/// printed.
+class TrainProgress {
+public:
+  /// Training goes on after `num_taken` samples, repetitions in epochs included.
+  TrainProgress(std::size_t samples_per_epoch, std::uint64_t num_epochs, double num_taken);
+  ~TrainProgress() { clear(); }
+  TrainProgress(TrainProgress const&) = delete;
+  TrainProgress& operator=(TrainProgress const&) = delete;
+
+  /// To be called after a step: `epoch` (from 0) has taken so many of its samples. Shows a line five times a second at
+  /// most.
+  void show(std::uint64_t epoch, std::size_t num_taken);
+
+  /// Removes the line.
+  void clear();
+
+private:
+  std::size_t samples_per_epoch_;
+  double num_samples_; ///< of all epochs
+  double num_before_;  ///< samples taken before this run
+  Stopwatch time_;
+  double last_seconds_ = 0.0; ///< when a line was shown last
+  bool is_terminal_;
+  bool is_shown_ = false;
+};
 
 } // namespace varve

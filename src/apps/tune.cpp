@@ -1,11 +1,9 @@
 #include "apps/command.hpp"
 #include "apps/computing_options.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/network_run.hpp"
-#include "apps/report_head.hpp"
+#include "apps/options.hpp"
+#include "apps/options_file.hpp"
 #include "apps/standard_streams.hpp"
-#include "apps/timings.hpp"
-#include "apps/tuning_target.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
@@ -14,23 +12,19 @@
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "plan/memory.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace varve {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Measurements of each alternative without which none is recommended: the spread of fewer says nothing.
 constexpr std::size_t least_repeats = 5;
@@ -75,11 +69,7 @@ public:
   /// if it were alone in memory. The references must outlive the object. Throws what preparing or running throws.
   Tuner(NetworkSource const& network, SampleBatch const& samples, InferenceOptions engine, std::size_t repeat)
       : network_(network), samples_(samples), engine_(std::move(engine)), repeat_(repeat) {
-    Field field;
-    field.push_back(prepared(Json::object()));
-    run_of(field, 0).run(); // warm-up
-    measure_in_turn(field, repeat_, 0.0);
-    keep(trial_of(field, 0, Json::object()));
+    keep(measure({Json::object()}).front());
   }
 
   /// Changes one option after the other and keeps a value if it is clearly the fastest. This takes far fewer trials
@@ -116,19 +106,6 @@ public:
   }
 
 private:
-  static NetworkRun& run_of(Field const& field, std::size_t number) {
-    return dynamic_cast<NetworkRun&>(*field[number]);
-  }
-
-  static Trial trial_of(Field const& field, std::size_t number, Json const& options) {
-    auto& run = run_of(field, number);
-    return {options,
-            summarize(run.seconds.at("loop_seconds")),
-            summarize(run.seconds.at("call_seconds")),
-            run.activation_hash(),
-            {}};
-  }
-
   void keep(Trial const& trial) { print_attempt(trials_.emplace_back(trial)); }
 
   Json incumbent() const { return kept_.empty() ? Json::object() : kept_.back(); }
@@ -145,72 +122,71 @@ private:
     engine.formats = parse_formats(options.value("formats", "auto"));
     if (options.contains("kernel")) engine.kernel = parse_kernel(options["kernel"]);
     if (options.contains("batch")) engine.batch = options["batch"].get<std::size_t>();
-    return std::make_unique<NetworkRun>(network_, samples_, engine, "tuned");
+    return std::make_unique<NetworkRun>(network_, samples_, engine);
   }
 
-  /// Prepares an alternative and runs it once as warm-up. Returns null, with the reason in the trial, if it cannot run
-  /// or takes far longer than the fastest median so far.
-  std::unique_ptr<NetworkRun> enter(Json const& options, double fastest, std::size_t& memory_left) {
+  /// Measures alternatives in turn, each after a run as warm-up. The first must run; another that cannot, or that takes
+  /// far longer than the defaults, is kept with the reason and left out.
+  std::vector<Trial> measure(std::vector<Json> const& alternatives) {
     constexpr double hopeless = 3.0;
-    Trial trial;
-    trial.options = options;
-    try {
-      auto run = prepared(options);
-      double seconds = run->run().first;
-      if (seconds > hopeless * fastest) seconds = run->run().first; // other load may have slowed the first run down
-      if (seconds <= hopeless * fastest) {
-        run->stay_within(memory_left);
-        return run;
+    std::size_t memory_left = memory_of_field(engine_.backend);
+    std::vector<std::unique_ptr<NetworkRun>> runs;
+    std::vector<NetworkRun*> field;
+    std::vector<Trial> measured;
+    for (auto const& options : alternatives) {
+      Trial trial;
+      trial.options = options;
+      try {
+        auto run = prepared(options);
+        auto const too_long = runs.empty() ? std::numeric_limits<double>::infinity() : hopeless * fastest_;
+        double seconds = run->run();
+        if (seconds > too_long) seconds = run->run(); // other load may have slowed the first run down
+        if (seconds <= too_long) {
+          run->stay_within(memory_left);
+          field.push_back(runs.emplace_back(std::move(run)).get());
+          measured.push_back(trial);
+          continue;
+        }
+        trial.activation_hash = run->activation_hash();
+        trial.refusal = fmt::format("{:.1f} times as slow as the fastest", seconds / fastest_);
+      } catch (Error const& error) {
+        if (runs.empty()) throw;
+        trial.refusal = error.what();
       }
-      trial.activation_hash = run->activation_hash();
-      trial.refusal = fmt::format("{:.1f} times as slow as the fastest", seconds / fastest);
-    } catch (Error const& error) {
-      trial.refusal = error.what();
+      keep(trial);
     }
-    keep(trial);
-    return nullptr;
+    measure_in_turn(field, repeat_, 0.0);
+    for (std::size_t number = 0; number < field.size(); ++number) {
+      auto const& run = *field[number];
+      measured[number].loop = summarize(run.loop_seconds());
+      measured[number].call = summarize(run.call_seconds());
+      measured[number].activation_hash = run.activation_hash();
+    }
+    if (trials_.empty()) fastest_ = measured.front().loop.median;
+    return measured;
   }
 
   /// Measures the alternative kept last and each change of it, and keeps the fastest change if it is clearly faster.
   void compare(std::vector<Json> changed) {
     if (changed.empty()) return;
-    std::size_t memory_left = available_memory(engine_.backend) / 3;
-    Field field;
-    std::vector<Json> entered = {incumbent()};
-    field.push_back(enter(incumbent(), std::numeric_limits<double>::infinity(), memory_left));
-    VARVE_REQUIRE(field.front() != nullptr, "what ran before runs no more");
-    for (auto const& options : changed) {
-      auto run = enter(options, defaults().loop.median, memory_left);
-      if (!run) continue;
-      field.push_back(std::move(run));
-      entered.push_back(options);
-    }
-    measure_in_turn(field, repeat_, 0.0);
-    auto const before = trial_of(field, 0, entered.front());
-    std::optional<Trial> winner;
-    for (std::size_t number = 1; number < field.size(); ++number) {
-      auto const trial = trial_of(field, number, entered[number]);
+    changed.insert(changed.begin(), incumbent());
+    auto const measured = measure(changed);
+    Trial const* winner = nullptr;
+    for (auto const& trial : std::span(measured).subspan(1)) {
       keep(trial);
-      bool const is_fastest = !winner || trial.loop.median < winner->loop.median;
-      if (is_fastest && is_clearly_faster(trial.loop, before.loop)) winner = trial;
+      bool const is_fastest = winner == nullptr || trial.loop.median < winner->loop.median;
+      if (is_fastest && is_clearly_faster(trial.loop, measured.front().loop)) winner = &trial;
     }
-    if (winner && repeat_ >= least_repeats) kept_.push_back(winner->options);
+    if (winner != nullptr && repeat_ >= least_repeats) kept_.push_back(winner->options);
   }
 
   /// Recommends the last kept alternative that wins beside the defaults alone and costs nothing outside the loop.
   void confirm() {
     for (auto options = kept_.rbegin(); options != kept_.rend() && confirmation_.empty(); ++options) {
-      std::size_t memory_left = available_memory(engine_.backend) / 3;
-      Field field;
-      for (auto const& one : {Json::object(), *options}) {
-        field.push_back(enter(one, std::numeric_limits<double>::infinity(), memory_left));
-        VARVE_REQUIRE(field.back() != nullptr, "what ran before runs no more");
-      }
-      measure_in_turn(field, repeat_, 0.0);
-      auto const usual = trial_of(field, 0, Json::object());
-      auto const best = trial_of(field, 1, *options);
-      bool const costs_elsewhere = is_clearly_faster(usual.call, best.call);
-      if (!costs_elsewhere && is_clearly_faster(best.loop, usual.loop)) confirmation_ = {usual, best};
+      auto const both = measure({Json::object(), *options});
+      if (both.size() < 2) continue;
+      bool const costs_elsewhere = is_clearly_faster(both.front().call, both.back().call);
+      if (!costs_elsewhere && is_clearly_faster(both.back().loop, both.front().loop)) confirmation_ = both;
     }
   }
 
@@ -218,6 +194,7 @@ private:
   SampleBatch const& samples_;
   InferenceOptions engine_;
   std::size_t repeat_;
+  double fastest_ = 0.0; ///< median of the layer loop of the defaults, in seconds
   std::vector<Trial> trials_;
   std::vector<Json> kept_; ///< the winners so far; each has all options of those before it
   std::vector<Trial> confirmation_;
@@ -225,14 +202,8 @@ private:
 
 /// The measurements of an alternative as JSON.
 Json describe(Trial const& trial) {
-  Json one = {{"options", trial.options}};
-  if (trial.refusal.empty()) {
-    one["loop_seconds"] = trial.loop.median;
-    one["spread"] = trial.loop.spread;
-  } else {
-    one["refusal"] = trial.refusal;
-  }
-  return one;
+  if (!trial.refusal.empty()) return {{"options", trial.options}, {"refusal", trial.refusal}};
+  return {{"options", trial.options}, {"loop_seconds", trial.loop.median}, {"spread", trial.loop.spread}};
 }
 
 Json describe_whole(Trial const& trial) {
@@ -258,8 +229,8 @@ Json describe(Tuner const& tuner, NetworkSource const& network, std::size_t num_
          {"inputs", network.layer(0).num_inputs()},
          {"outputs", network.layer(network.num_layers() - 1).num_outputs()}}},
        {"samples", num_samples},
-       {"reductions", options.reductions},
-       {"edge_order", options.edge_order},
+       {"reductions", options.named.reductions},
+       {"edge_order", options.named.edge_order},
        {"repeat", options.repeat},
        {"activation_hash", fmt::format("{:016x}", tuner.defaults().activation_hash)},
        {"default_loop_seconds", (won.empty() ? tuner.defaults() : won.front()).loop.median},
@@ -293,14 +264,12 @@ int tune(TuneOptions const& options) {
   files.writes("--output", options.output, Content::json);
   check_files(files);
   if (!options.output.empty()) require_writable(options.output);
-  auto engine = engine_options(options);
+  auto const wanted = engine_options(options);
   auto const network = open_network(options.network);
   auto const range = options.samples ? std::optional(first_samples(options.input, *options.samples)) : std::nullopt;
   SampleBatch const samples = open_samples(options.input, network->layer(0).num_inputs(), range);
   if (samples.num_samples() == 0) throw InputError(fmt::format("{} holds no samples to tune with", options.input));
-  limit_memory(engine, 1);
-  engine.device_memory_limit = memory_limits(engine, engine.backend).device;
-
+  auto const engine = with_memory_limits(wanted);
   fmt::print("tuning    {} on {}: {}, {}; {} samples\n", printable(network->name()), options.backend,
              device_name(engine.backend), options.precision, samples.num_samples());
   Tuner tuner(*network, samples, engine, options.repeat);
@@ -312,11 +281,8 @@ int tune(TuneOptions const& options) {
     return 1;
   }
   print_best(tuner, options);
-  if (!options.output.empty()) {
-    OutputFile file(options.output);
-    file.write(json_text(describe(tuner, *network, samples.num_samples(), engine, options), 2) + "\n");
-    file.commit();
-  }
+  if (!options.output.empty())
+    write_report(options.output, describe(tuner, *network, samples.num_samples(), engine, options));
   return 0;
 }
 
@@ -325,19 +291,16 @@ int tune(TuneOptions const& options) {
 void add_tune(CLI::App& command_line, Action& action) {
   auto* const command = command_line.add_subcommand("tune", "Find the fastest options for a network on this machine");
   auto const options = std::make_shared<TuneOptions>();
-  command->add_option("--network", options->network, "network file (.safetensors) or folder of nN-lK.tsv layer files")
-      ->required();
-  command->add_option("--input", options->input, "samples like those of later runs, and as many of them")->required();
-  command->add_option("--samples", options->samples, "use only the first N samples")->check(above_zero());
-  add_computing_options(*command, *options, {"--backend", "--precision", "--reductions", "--edge-order"});
-  command
-      ->add_option(
-          "--repeat", options->repeat,
-          "measurements of each alternative, alternating with the others; the median counts, and of fewer than "
-          "5 none is recommended")
-      ->check(above_zero())
-      ->capture_default_str();
-  command->add_option("--output", options->output, "write what was found as JSON, for varve infer --options");
+  add_data(*command, options->network, options->input);
+  OptionGroup const shown(*command);
+  shown.add("--samples", options->samples, "use only the first N samples", above_zero());
+  add_computing_options(*command, *options);
+  shown.add(
+      "--repeat", options->repeat,
+      "measurements of each alternative, alternating with the others; the median counts, and of fewer than 5 none "
+      "is recommended",
+      above_zero());
+  shown.add("--output", options->output, "write what was found as JSON, for varve infer --options");
   command->callback([options, &action] { action.run = [options] { return tune(*options); }; });
 }
 

@@ -1,6 +1,7 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/network_options.hpp"
+#include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "apps/verify_result.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
@@ -11,7 +12,6 @@
 #include "network/layer_memory.hpp"
 #include "reference/infer.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -190,23 +190,20 @@ void add_verify(CLI::App& command_line, Action& action) {
   command->footer(verify_footer);
   auto const options = std::make_shared<VerifyOptions>();
   auto& files = options->files;
-  command->add_option("--network", files.network, network_help)->required();
-  command->add_option("--input", files.input, input_help)->required();
-  command
-      ->add_option(
-          "--result", options->result,
-          "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
-          "truth, or activations (.safetensors) from varve infer --activations")
+  add_data(*command, files.network, files.input);
+  add_network_in_text(*command, files.challenge);
+  OptionGroup const shown(*command);
+  shown
+      .add("--result", options->result,
+           "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
+           "truth, or activations (.safetensors) from varve infer --activations")
       ->required();
-  command->add_flag("--zero-based", files.zero_based, "categories in --result count from 0 (default: from 1)");
-  add_network_options(*command, files.challenge);
-  command->add_option("--samples", files.samples, "verify only the samples FIRST:LAST, from 1, both included");
-  command->add_flag("--exact", options->exact, "judge by exact arithmetic instead of double");
-  command
-      ->add_option("--tolerance", options->tolerance,
-                   "largest accepted error of an activation, in units of the sample's largest true activation")
-      ->check(at_least_zero())
-      ->capture_default_str();
+  shown.add("--zero-based", files.zero_based, "categories in --result count from 0 (default: from 1)");
+  shown.add("--samples", files.samples, "verify only the samples FIRST:LAST, from 1, both included");
+  shown.add("--exact", options->exact, "judge by exact arithmetic instead of double");
+  shown.add("--tolerance", options->tolerance,
+            "largest accepted error of an activation, in units of the sample's largest true activation",
+            at_least_zero());
   command->callback([options, &action] { action = {[options] { return verify(*options); }, false}; });
 }
 

@@ -4,6 +4,7 @@
 #include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "library/crossing.hpp"
+#include "library/engine_options.hpp"
 #include "library/turn.hpp"
 
 #include <fmt/format.h>
@@ -17,13 +18,9 @@ namespace {
 
 varve::InferenceOptions to_private(InferenceOptions const& options) {
   varve::InferenceOptions own;
-  own.engine = varve::parse_engine(options.engine);
   own.backend = chosen(options.backend);
   own.precision = to_private(options.precision);
-  own.reductions = varve::parse_reductions(options.reductions);
-  own.edge_order = varve::parse_edge_order(options.edge_order);
-  own.formats = varve::parse_formats(options.formats);
-  if (options.kernel != "auto") own.kernel = varve::parse_kernel(options.kernel);
+  varve::set_named(own, {options.engine, options.reductions, options.edge_order, options.formats, options.kernel});
   own.batch = options.batch;
   own.expected_samples = options.expected_samples;
   own.memory_limit = options.memory_limit;

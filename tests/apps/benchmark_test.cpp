@@ -8,8 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -185,46 +183,6 @@ TEST_F(Benchmark, CountsTheProcessorsThatThisProcessMayUseThoughOpenMPBindsItsTh
   EXPECT_EQ(record["machine"]["processor"]["units_allowed"], num_host_threads());
 }
 
-TEST_F(Benchmark, TimesTrainingWithEqualWeightsOnAllBackends) {
-  auto const records = measure({"--suite", "train", "--backend", all_backends(), "--repeats", "2"});
-  ASSERT_EQ(records.size(), 2 * compiled_backends().size());
-  for (auto const& record : records) {
-    EXPECT_EQ(record["record"], "training");
-    EXPECT_EQ(record["step_seconds_all"].size(), 2U);
-    EXPECT_GT(record["throughput"]["samples_per_second"]["p50"].get<double>(), 0.0);
-    EXPECT_THAT(record["check"]["way"].get<std::string>(), HasSubstr("reference's plain loops"));
-  }
-  EXPECT_EQ(records.front()["weights_hash"], records[compiled_backends().size() - 1]["weights_hash"]);
-}
-
-TEST_F(Benchmark, TimesProductsWithEqualBitsOnAllBackends) {
-  for (std::string const precision : {"float", "double"}) {
-    auto const records =
-        measure({"--suite", "products", "--backend", all_backends(), "--repeats", "1", "--precision", precision});
-    std::map<std::string, std::set<std::string>> hashes;
-    std::size_t num_own = 0;
-    for (auto const& record : records) {
-      EXPECT_EQ(record["record"], "product");
-      EXPECT_EQ(record["setup"]["precision"], precision);
-      EXPECT_EQ(record["run_seconds_all"].size(), 1U);
-      EXPECT_GT(record["throughput"]["fma_per_second"]["p50"].get<double>(), 0.0);
-      if (record["setup"]["reductions"] != "own") continue;
-      ++num_own;
-      EXPECT_THAT(record["check"]["way"].get<std::string>(), HasSubstr("bits of plain loops"));
-      hashes[record["shape"].dump()].insert(record["product_hash"].get<std::string>());
-    }
-    EXPECT_EQ(num_own, 4 * compiled_backends().size());
-    ASSERT_EQ(hashes.size(), 3U); // the third and fourth case have one shape
-    for (auto const& [shape, found] : hashes) EXPECT_EQ(found.size(), 1U) << shape;
-    auto const& short_of_memory = records.back();
-    auto const& matrices = short_of_memory["shape"];
-    auto const numbers =
-        (matrices["rows"].get<double>() + matrices["columns"].get<double>()) * matrices["depth"].get<double>();
-    EXPECT_LE(short_of_memory["memory"]["bytes"].get<double>(), numbers * (precision == "float" ? 4.0 : 8.0) / 4.0);
-    EXPECT_GT(short_of_memory["brought_bytes"].get<double>(), numbers * (precision == "float" ? 4.0 : 8.0));
-  }
-}
-
 TEST_F(Benchmark, OfASuiteMeasuresEachNumberOfSamples) {
   auto const records = measure({"--suite", "trained", "--samples", "1,3", "--repeats", "1", "--check", "1"});
   ASSERT_EQ(records.size(), 8U);
@@ -246,14 +204,6 @@ TEST_F(Benchmark, RefusesWhatItCannotMeasure) {
   refused({"--suite", "quick", "--network", path("net.safetensors")}, {"either --suite"});
   refused({"--network", path("net.safetensors")}, {"--network and --input together"});
   refused({"--suite", "slow"}, {"--suite", "slow"});
-  for (std::string const suite : {"products", "train"}) {
-    for (auto const& [option, value] :
-         {std::pair("--samples", "3"), std::pair("--reductions", "none"), std::pair("--formats", "csr"),
-          std::pair("--kernel", "direct"), std::pair("--edge-order", "input"), std::pair("--batch", "7"),
-          std::pair("--check", "5")}) {
-      refused({"--suite", suite, option, value}, {"--suite " + suite + " takes no " + option});
-    }
-  }
   refused(with_data({"--backend", "abacus"}), {"no backend 'abacus'"});
   refused(with_data({"--reductions", "most"}), {"no reduction 'most'"});
   refused(with_data({"--samples", "301"}), {"300 samples", "301"});

@@ -177,7 +177,7 @@ TEST_F(Agreement, OtherOptionsAreRefused) {
        {std::tuple(infer, " --reductions none", "--reductions is none here and auto on rank 0"),
         std::tuple(infer, " --zero-based", "--zero-based is true here and not given on rank 0"),
         std::tuple(multiply, " --transpose-a", "--transpose-a is true here and not given on rank 0"),
-        std::tuple(train, " --cap 3", "--cap is 3 here and not given on rank 0"),
+        std::tuple(infer, " --cap 3", "--cap is 3 here and not given on rank 0"),
         std::tuple(train, " --rate 0.1", "--rate is 0.1 here and not given on rank 0")})
     expect_refusal(run_both(2, command, "same", command + option), 2, part, command + option);
 }

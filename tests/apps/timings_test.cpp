@@ -1,4 +1,4 @@
-#include "apps/timings.hpp"
+#include "apps/network_run.hpp"
 
 #include <gtest/gtest.h>
 

@@ -61,7 +61,7 @@ TEST_F(Values, WholeNumbersAreDigitsThatFit) {
                    {"--samples: found '" + text, "expected a whole number from 0 to 18446744073709551615"});
   }
   for (std::string const option : {"--warm-up", "--seed", "--pattern-every", "--rate-every", "--batch", "--epochs",
-                                   "--patience", "--checkpoint-every", "--micro-batch", "--neurons", "--layers"})
+                                   "--patience", "--checkpoint-every", "--micro-batch"})
     expect_refused(training({option + "=-3"}), {option + ": found '-3'"});
   for (auto const& words :
        {with_data("infer", {"--batch=0x10"}), with_data("tune", {"--samples=-1"}), with_data("evaluate", {"--top=-1"}),

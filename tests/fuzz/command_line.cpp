@@ -1,8 +1,8 @@
 #include "fuzz/target.hpp"
 
 #include "apps/command.hpp"
+#include "apps/command_line.hpp"
 #include "apps/infer_options.hpp"
-#include "apps/plain_values.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,13 +1,25 @@
-#include "apps/usage.hpp"
+#include "apps/command_line.hpp"
+
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "distribute/ranks.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -120,15 +132,60 @@ private:
   }
 };
 
+/// Rewrites a whole number without leading zeros, which CLI11 would take for an octal one. Returns a complaint if it is
+/// none or does not fit the type.
+template <class Integer>
+std::string complaint_on_integer(std::string& text) {
+  Integer number = 0;
+  char const* const end = text.data() + text.size();
+  auto const [next, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || next != end) {
+    return fmt::format("found '{}', expected a whole number from {} to {} in decimal digits", text,
+                       std::numeric_limits<Integer>::min(), std::numeric_limits<Integer>::max());
+  }
+  text = fmt::format("{}", number);
+  return {};
+}
+
+std::string complaint_on_text(std::string& text) {
+  if (!text.empty()) return {};
+  return "found an empty value, expected a name, a text or a number (leave the option out to go without)";
+}
+
+/// The rule for options of this type, as CLI11 names it: "UINT", "FLOAT", "TEXT:{a,b}".
+std::string (*rule_for(std::string_view type))(std::string&) {
+  if (type.starts_with("UINT")) return complaint_on_integer<std::uint64_t>;
+  if (type.starts_with("INT")) return complaint_on_integer<std::int64_t>;
+  return complaint_on_text;
+}
+
+/// Options that change no output: unlike machines may need them to differ.
+constexpr std::array<std::string_view, 10> free_options = {"--backend",
+                                                           "--formats",
+                                                           "--kernel",
+                                                           "--recompute",
+                                                           "--micro-batch",
+                                                           "--memory-limit",
+                                                           "--input-memory",
+                                                           "--device-memory-limit",
+                                                           "--device-weight-limit",
+                                                           "--options"};
+
+bool is_free(CLI::Option const& option) {
+  return std::ranges::find(free_options, option.get_name()) != free_options.end();
+}
+
+/// The value of an option as text: the one given, else the default.
+std::string value_of(CLI::Option const& option) {
+  auto const text = option.empty() ? option.get_default_str() : fmt::format("{}", fmt::join(option.results(), " "));
+  return text.empty() ? "not given" : text;
+}
+
 } // namespace
 
 void add_help(CLI::App& command_line) {
   command_line.formatter(std::make_shared<HelpFormat>());
   command_line.set_help_all_flag("--help-all", "Print help with all options and exit");
-}
-
-void group_options(CLI::App& command, std::string const& title, std::vector<std::string> const& names) {
-  for (auto const& name : names) command.get_option(name)->group(title);
 }
 
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error) {
@@ -142,6 +199,43 @@ std::string explain(CLI::App const& command_line, CLI::ParseError const& error) 
     path += " " + command->get_name();
   }
   return fmt::format("{} (try {} --help)", error.what(), path);
+}
+
+void require_plain_values(CLI::App& command) {
+  for (auto* const option : command.get_options([](CLI::Option*) { return true; })) {
+    bool const is_flag = option->get_items_expected_max() == 0;
+    // the rule comes before the others of the option, which see what it rewrites
+    if (!is_flag) option->transform(CLI::Validator(rule_for(option->get_type_name()), ""));
+  }
+  for (auto* const subcommand : command.get_subcommands([](CLI::App*) { return true; }))
+    require_plain_values(*subcommand);
+}
+
+void require_values_behind_equals(std::span<char* const> arguments) {
+  for (std::string_view const argument : arguments) {
+    if (argument == "--") return; // what follows are no options
+    if (!argument.starts_with("--") || argument.find('=') + 1 != argument.size()) continue;
+    throw UsageError(
+        fmt::format("{} has nothing behind the equals sign; leave the option out to go without", argument));
+  }
+}
+
+void require_same_command(Communicator const& communicator, CLI::App const& command_line, std::string const& answer) {
+  nlohmann::ordered_json mine = {{"the program", fmt::format("{} {}", provenance.version, provenance.git_commit)}};
+  std::string free_ones;
+  auto const commands = command_line.get_subcommands();
+  mine["the command"] = !answer.empty() || commands.empty() ? "--help or --version" : commands.front()->get_name();
+  if (answer.empty() && !commands.empty()) {
+    for (auto const* const option : commands.front()->get_options()) {
+      if (is_free(*option)) {
+        free_ones += option->get_name() + ", ";
+      } else {
+        mine[option->get_name()] = value_of(*option);
+      }
+    }
+  }
+  require_agreement(communicator, mine, ErrorKind::usage,
+                    fmt::format("only {}and options of Kokkos may differ", free_ones));
 }
 
 } // namespace varve

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "distribute/ranks.hpp"
+#include "plan/plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A report is one JSON object of facts. Lines for the terminal are patterns that name these facts, so that each number
+/// is written once.
+namespace varve {
+
+using Json = nlohmann::ordered_json;
+
+/// The beginning of every report: the program, its version and build, the host and the date.
+Json report_head(std::string const& program);
+
+/// The pattern with its facts. {PATH} is the fact of this path, such as plan/batch, and {PATH:UNIT} a number with its
+/// unit: `s` for seconds, B, edges or another name for numbers with a decimal prefix, or a format such as .3g. [PART]
+/// is left out if a fact in it is missing, zero, false or empty. Empty if a fact elsewhere is missing.
+std::string line_of(std::string_view pattern, Json const& facts);
+
+/// Prints a line for each pattern that has all its facts.
+void print_lines(std::vector<std::string_view> const& patterns, Json const& facts);
+
+/// Texts with ", " between them.
+std::string list_of(std::vector<std::string> const& texts);
+
+/// Adds the number of ranks and their devices and hosts.
+void add_devices(Json& report, std::vector<RankDevice> const& ranks);
+
+/// Prints the device of each of several ranks, of the first 16 at most.
+void print_devices(Json const& report);
+
+/// Adds the effect of reductions and of the order of edges on a network, where they have one.
+void add_rewrites(Json& report, Plan const& plan);
+
+/// The effect of rewriting a network.
+Json describe(ReductionReport const& found);
+
+/// Prints the effect of reductions in one or two lines.
+void print_reductions(Json const& found);
+
+/// Writes a report to a file. Throws as OutputFile does.
+void write_report(std::string const& path, Json const& report);
+
+/// A number with three digits and a decimal prefix: "12.3 MB", "4.56 TB".
+std::string with_prefix(double number, std::string const& unit);
+
+/// Seconds with three digits and a fitting unit: "12.3 ms", "4.56 s".
+std::string readable_seconds(double seconds);
+
+} // namespace varve

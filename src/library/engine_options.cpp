@@ -1,0 +1,75 @@
+#include "library/engine_options.hpp"
+
+#include "core/error.hpp"
+#include "passes/edge_order.hpp"
+#include "plan/names.hpp"
+
+#include <array>
+
+namespace varve {
+namespace {
+
+/// Names of formats or kernels that can be asked for, after "auto".
+template <class Entries>
+std::vector<std::string> names_of(Entries const& entries) {
+  std::vector<std::string> names = {"auto"};
+  for (auto const& entry : entries) {
+    if constexpr (requires { entry.can_be_asked_for; })
+      if (!entry.can_be_asked_for) continue;
+    names.emplace_back(entry.option);
+  }
+  return names;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names = {"varve", "reference"};
+  try {
+    static_cast<void>(parse_engine("kokkos-kernels"));
+    names.emplace_back("kokkos-kernels");
+  } catch (UsageError const&) { // not in this build
+  }
+  return names;
+}
+
+std::array<EngineOption, 5> const options = {{
+    {"reductions", "reductions", nullptr, OptionKind::arithmetic, &NamedOptions::reductions,
+     [](InferenceOptions& engine, std::string const& value) { engine.reductions = parse_reductions(value); },
+     [] {
+       return std::vector<std::string>{"auto",        "none",       "merge_neurons", "fold_constants",
+                                       "drop_unread", "saturation", "equal_samples"};
+     },
+     "work to save where results are known or equal: all (auto), none, or a list with commas. The first two add terms "
+     "of "
+     "sums in advance, so last bits may differ (drop_unread: unless edges ascend), and a sum that meets its threshold "
+     "up "
+     "to rounding may fall on the other side; varve verify --exact tells which side is right"},
+    {"edge-order", "edge_order", "edge order", OptionKind::arithmetic, &NamedOptions::edge_order,
+     [](InferenceOptions& engine, std::string const& value) { engine.edge_order = parse_edge_order(value); },
+     [] {
+       return std::vector<std::string>{"balanced", "ascending"};
+     },
+     "order in which outputs add their products, which decides last bits: balanced (in layers of at most 4096 neurons "
+     "that gain from fewer bank conflicts on GPUs, else ascending) or ascending"},
+    {"engine", "engine", "engine", OptionKind::study, &NamedOptions::engine,
+     [](InferenceOptions& engine, std::string const& value) { engine.engine = parse_engine(value); }, engine_names,
+     "varve, or for comparison another"},
+    {"formats", "formats", nullptr, OptionKind::study, &NamedOptions::formats,
+     [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
+     [] { return names_of(all_formats()); }, "formats in which layers may be stored, with commas between"},
+    {"kernel", "kernel", nullptr, OptionKind::study, &NamedOptions::kernel,
+     [](InferenceOptions& engine, std::string const& value) {
+       engine.kernel.reset();
+       if (value != "auto") engine.kernel = parse_kernel(value);
+     },
+     [] { return names_of(all_kernels()); }, "kernel of all layers that it can run (auto: chosen per layer)"},
+}};
+
+} // namespace
+
+std::span<EngineOption const> engine_options() { return options; }
+
+void set_named(InferenceOptions& engine, NamedOptions const& named) {
+  for (auto const& option : options) option.set(engine, named.*option.value);
+}
+
+} // namespace varve
