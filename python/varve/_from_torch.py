@@ -11,7 +11,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from . import _arrays, _layers
-from ._activation import SIMPLE, Activation
+from ._activation import CURVES, SIMPLE, Activation
 from ._chain import Chain, arithmetic, run_first
 from ._errors import InputError, UsageError
 
@@ -33,7 +33,7 @@ _MODULES = {
     **{"BatchNorm1d": "batch_norm", "SparseLinear": "linear"},
 }  # fmt: skip
 _EXPECTED = (
-    f"expected a chain of Linear (or matmul), {', '.join(SIMPLE.values())}, ReLU6, LeakyReLU, PReLU, Hardtanh, clamp, BatchNorm1d, sums and products "
+    f"expected a chain of Linear (or matmul), ReLU, ReLU6, LeakyReLU, PReLU, Hardtanh, clamp, {', '.join(CURVES.values())}, BatchNorm1d, sums and products "
     "with constants, Flatten, Dropout and Identity, with Softmax, LogSoftmax, argmax or exp at the end; give the part of the module that is one"
 )
 
