@@ -112,8 +112,8 @@ private:
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
     auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices);
     facts_.devices = places.devices;
-    are_alike_ = has_own_memory(backend_) &&
-                 num_ranks_with(ranks_, kind_of(places.own)) == static_cast<std::size_t>(ranks_.size());
+    auto const num_alike = num_ranks_with(ranks_, kind_of(places.own)); // collective, so before any condition
+    are_alike_ = has_own_memory(backend_) && num_alike == static_cast<std::size_t>(ranks_.size());
     ranks_.together([&] { memory_limit_ = memory_limit(places.num_ranks_on_device); });
   }
 

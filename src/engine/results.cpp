@@ -3,6 +3,8 @@
 #include "core/host_threads.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace varve {
@@ -53,18 +55,29 @@ void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows const&
   result.activations.first_sample = samples.first_sample;
   matrix.num_rows = samples.num_samples;
   matrix.num_columns = outputs.num_outputs;
-  for (int const end : end_of_samples(samples, ends)) {
-    if (end == kSaturatedSample) {
-      for (std::size_t output = 0; output < matrix.num_columns; ++output)
-        matrix.column_indices.push_back(static_cast<NeuronIndex>(output));
-      matrix.values.insert(matrix.values.end(), matrix.num_columns, outputs.saturated_value);
-    } else if (end != kDeadSample) {
-      auto const row = static_cast<std::size_t>(end);
-      matrix.column_indices.insert(matrix.column_indices.end(), rows.columns[row].begin(), rows.columns[row].end());
-      matrix.values.insert(matrix.values.end(), rows.values[row].begin(), rows.values[row].end());
-    }
-    matrix.row_pointers.push_back(matrix.column_indices.size());
+  auto const end_of = end_of_samples(samples, ends);
+  matrix.row_pointers.reserve(end_of.size() + 1);
+  for (int const end : end_of) {
+    auto const num_entries = end == kSaturatedSample ? matrix.num_columns
+                             : end == kDeadSample    ? 0
+                                                     : rows.columns[static_cast<std::size_t>(end)].size();
+    matrix.row_pointers.push_back(matrix.row_pointers.back() + num_entries);
   }
+  matrix.column_indices.resize(matrix.row_pointers.back());
+  matrix.values.resize(matrix.row_pointers.back());
+  for_each_on_host_threads(end_of.size(), [&](std::size_t sample) {
+    auto const first = static_cast<std::ptrdiff_t>(matrix.row_pointers[sample]);
+    auto const columns = matrix.column_indices.begin() + first;
+    auto const values = matrix.values.begin() + first;
+    if (end_of[sample] == kSaturatedSample) {
+      std::iota(columns, columns + static_cast<std::ptrdiff_t>(matrix.num_columns), NeuronIndex{0});
+      std::fill_n(values, matrix.num_columns, outputs.saturated_value);
+    } else if (end_of[sample] != kDeadSample) {
+      auto const row = static_cast<std::size_t>(end_of[sample]);
+      std::ranges::copy(rows.columns[row], columns);
+      std::ranges::copy(rows.values[row], values);
+    }
+  });
 }
 
 } // namespace

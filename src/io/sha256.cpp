@@ -1,7 +1,5 @@
 #include "io/checksum.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -155,6 +153,14 @@ Digest sha256(std::string_view bytes) {
   return hash.finish();
 }
 
-std::string to_hex(Digest const& digest) { return fmt::format("{:02x}", fmt::join(digest, "")); }
+std::string to_hex(Digest const& digest) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text(2 * digest.size(), '0');
+  for (std::size_t place = 0; place < digest.size(); ++place) {
+    text[2 * place] = digits[digest[place] >> 4U];
+    text[2 * place + 1] = digits[digest[place] & 15U];
+  }
+  return text;
+}
 
 } // namespace varve

@@ -179,6 +179,7 @@ TEST_F(Outside, EveryCommandEndsWithASentenceWhereItsMemoryEnds) {
     bool is_done = false;
     for (std::size_t mebibytes = 2; !is_done && mebibytes < 4096; mebibytes += 1 + mebibytes / 3) {
       auto const ended = run_within(mebibytes, words);
+      if (ended.err.find("error while loading shared libraries") != std::string::npos) continue; // it did not begin
       is_done = ended.exit_code == 0;
       if (!is_done) test::expect_sentence(ended, 4, {}, words[0] + ", " + std::to_string(mebibytes) + " MiB: ");
     }
