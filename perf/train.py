@@ -138,7 +138,9 @@ def epoch(asked):
 
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
-    run(asked.varve, "train", "--network", folder / "network", "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9, "--input", folder / "samples.tsv",
+    network = folder / "network.safetensors"
+    run(asked.varve, "convert", folder / "network", network, "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9)
+    run(asked.varve, "train", "--network", network, "--input", folder / "samples.tsv",
         "--labels", folder / "labels.txt", "--output", folder / "trained.safetensors", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
         count, "--epochs", asked.steps, "--precision", precision, "--backend", asked.backend, "--history", folder / f"{precision}.tsv")
     with open(folder / f"{precision}.tsv") as history:

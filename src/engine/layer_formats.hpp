@@ -36,7 +36,7 @@ struct LayerFormats {
   using Single = SlicedEll<ExecutionSpace, Scalar, Index, Tune::slice_width, Tune::chunk_size, 1>;
   using Staged = StagedBlocks<ExecutionSpace, Scalar, Tune::staged_slice_width, Tune::chunk_size, 1>;
   using Dense = DenseBlocks<ExecutionSpace, Scalar, Tune::dense_outputs, Tune::dense_chunk>;
-  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the few kernel
+  using FewSlices = SlicedEll<ExecutionSpace, Scalar, Short, Tune::few_outputs, 1, 1>; ///< for the small-batch kernel
   using FewDense = DenseBlocks<ExecutionSpace, Scalar, Tune::few_outputs, Tune::few_dense_chunk, Tune::few_dense_piece>;
   template <class Index>
   using Rows = Csr<ExecutionSpace, Scalar, Index>;

@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Repeats, testing::ValuesIn(test::all_places
 std::string kernel_for(FormatName format, KernelName kernel, Backend backend) {
   if (format == FormatName::staged_blocks) return "staged kernel, staged blocks";
   if (kernel == KernelName::few && !has_own_memory(backend))
-    return std::string("few kernel, ") + (format == FormatName::dense ? "dense blocks" : "sliced ELL");
+    return std::string("small_batch kernel, ") + (format == FormatName::dense ? "dense blocks" : "sliced ELL");
   if (format == FormatName::dense) {
     bool const fuses = kernel == KernelName::fused;
     return (has_own_memory(backend) ? "dense" : fuses ? "fused" : "direct") + std::string(" kernel, dense blocks");
