@@ -260,7 +260,15 @@ def test_a_training_that_is_stopped_holds_what_there_is_and_goes_on(start, sampl
             training.epochs(*samples)
 
 
-def test_ctrl_c_ends_the_epochs_with_what_there_is(start, samples):
+@pytest.fixture
+def interrupts():
+    """Shells ignore SIGINT in what they run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_epochs_with_what_there_is(start, samples, interrupts):
     options = {"epochs": 1_000_000, "batch": 64}
     training = varve.Training(start, **options)
     epochs = training.epochs(*samples)
