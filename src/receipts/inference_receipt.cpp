@@ -90,8 +90,8 @@ std::string first_difference(InferenceReceipt const& left, InferenceReceipt cons
                              char const* what) {
   auto const [one, other] = std::ranges::mismatch(left.leaves, right.leaves, {}, digest, digest);
   if (one == left.leaves.end() || other == right.leaves.end()) return {};
-  return fmt::format("sample {} is the first with another {}", left.first_sample + 1 + (one - left.leaves.begin()),
-                     what);
+  auto const equal = static_cast<SampleIndex>(one - left.leaves.begin());
+  return fmt::format("sample {} is the first with another {}", left.first_sample + 1 + equal, what);
 }
 
 } // namespace

@@ -90,8 +90,9 @@ TYPED_TEST(Elementary, SoftplusIsOffByLessThanTheBound) {
 TYPED_TEST(Elementary, SoftplusIsItsArgumentOrTheExponentialAtTheEnds) {
   using Limits = std::numeric_limits<TypeParam>;
   bool const is_float = sizeof(TypeParam) == 4;
-  for (TypeParam x = is_float ? 14.6F : 33.3; x < Limits::max() / 4; x *= TypeParam(1.25)) EXPECT_EQ(softplus(x), x);
-  for (TypeParam x = is_float ? -16.7F : -36.8; x > Limits::lowest() / 4; x *= TypeParam(1.01))
+  for (auto x = static_cast<TypeParam>(is_float ? 14.6 : 33.3); x < Limits::max() / 4; x *= TypeParam(1.25))
+    EXPECT_EQ(softplus(x), x);
+  for (auto x = static_cast<TypeParam>(is_float ? -16.7 : -36.8); x > Limits::lowest() / 4; x *= TypeParam(1.01))
     EXPECT_EQ(softplus(x), exponential(x)) << x;
   EXPECT_EQ(softplus(Limits::max()), Limits::max());
   EXPECT_EQ(softplus(Limits::lowest()), TypeParam(0));

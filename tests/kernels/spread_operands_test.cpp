@@ -23,7 +23,6 @@ struct SmallStages {
   static constexpr int spread_team_size = 64;
   static constexpr int spread_stage_chunks = 2;
   static constexpr int spread_stages = 3;
-  static constexpr int spread_level = 0;
   using SpreadBounds = Kokkos::LaunchBounds<>;
 };
 
