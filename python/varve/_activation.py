@@ -40,8 +40,8 @@ class Activation:
     Where varve expects an activation, a name is enough if it has no parameter.
     """
 
-    name: str
-    parameter: float | None = None
+    name: str  #: one of the table
+    parameter: float | None = None  #: the cap of clipped_relu, above 0; the slope of leaky_relu, between 0 and 1; else None
 
     def __post_init__(self) -> None:
         if self.name not in PARAMETERS:

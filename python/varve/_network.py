@@ -192,14 +192,17 @@ class Network:
 
     @property
     def num_layers(self) -> int:
+        """Layers, at least one."""
         return self._core.num_layers
 
     @property
     def num_inputs(self) -> int:
+        """Values of a sample."""
         return self._core.num_inputs
 
     @property
     def num_outputs(self) -> int:
+        """Last activations of a sample."""
         return self._core.num_outputs
 
     @property

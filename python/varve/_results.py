@@ -16,7 +16,7 @@ class Layer:
 
     weights: Any  #: scipy.sparse.csr_array [outputs, inputs], float64
     bias: np.ndarray  #: float64, [outputs], or [1] if all outputs share it
-    activation: Activation
+    activation: Activation  #: of all outputs
 
 
 class Plan(str):
@@ -40,7 +40,7 @@ class Run:
 class Evaluation:
     """How well a network answers."""
 
-    num_samples: int
+    num_samples: int  #: samples that were evaluated
     loss: float  #: mean over the samples
     accuracy: float | None  #: share of samples whose largest output is their label; None without labels
     top_accuracy: float | None  #: share of samples whose label is among the ``top`` largest outputs
@@ -51,10 +51,10 @@ class Verdict:
     """How a result compares with the reference."""
 
     is_right: bool  #: no sample differs
-    num_samples: int
+    num_samples: int  #: samples that were compared
     differing_samples: np.ndarray  #: int64, numbers of the samples whose category or activations differ
     largest_error: float | None  #: of activations, in units of the sample's largest; None for categories
     is_alive: np.ndarray  #: bool [samples]: the true categories
     is_certain_in_float32: np.ndarray  #: bool [samples]: no rounding in float32 can change the category
-    is_certain_in_float64: np.ndarray  #: bool [samples]
+    is_certain_in_float64: np.ndarray  #: bool [samples]: the same in float64
     margins: np.ndarray  #: float64 [samples]: distance of each sample from the other category

@@ -35,7 +35,7 @@ class Epoch:
     loss: float  #: mean over the samples, each before its step
     accuracy: float | None  #: share of samples with the right largest output; None with targets
     validation_loss: float | None  #: after the epoch; None without validation
-    validation_accuracy: float | None
+    validation_accuracy: float | None  #: after the epoch; None without validation or with targets
     dropped_edges: int = 0  #: edges that changes of the pattern dropped, and grew elsewhere
     returned_edges: int = 0  #: those of them that grew again at the same place
 

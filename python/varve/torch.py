@@ -1,6 +1,6 @@
 """Sparse layers for models of torch, forward and backward by Varve's kernels. Needs torch; nothing else of varve imports it.
 
-:class:`SparseLinear` stands where ``torch.nn.Linear`` does; :func:`sparsify` puts it there. Its edges may move while it
+:class:`SparseLinear` replaces ``torch.nn.Linear``, and :func:`sparsify` does so in a whole model. Its edges may move while it
 learns: :func:`set_step` and :func:`rigl_step`.
 """
 
@@ -129,11 +129,11 @@ class SparseLinear(nn.Module):
     infinity. Gradients of gradients are not computed.
     """
 
-    rows: Tensor
-    columns: Tensor
-    input_rows: Tensor
-    outputs: Tensor
-    places: Tensor
+    rows: Tensor  #: int32 [out_features + 1]: the first edge of each output
+    columns: Tensor  #: int32 [edges]: the input of each edge, ascending within an output
+    input_rows: Tensor  #: int32 [in_features + 1]: the first edge of each input, if edges are sorted by input
+    outputs: Tensor  #: int32 [edges]: the output of each edge, sorted by input
+    places: Tensor  #: int32 [edges]: the number of each edge in the order of ``columns``, sorted by input
 
     def __init__(
         self,
@@ -226,6 +226,7 @@ class SparseLinear(nn.Module):
 
     @property
     def num_edges(self) -> int:
+        """Edges, which are the values of ``weight``."""
         return len(self.columns)
 
     @property
@@ -292,6 +293,7 @@ class SparseLinear(nn.Module):
                 setattr(self, name, part)
 
     def extra_repr(self) -> str:
+        """Sizes and density, for the ``repr`` of the model."""
         return f"{self.in_features}, {self.out_features}, edges={self.num_edges}, density={self.density:.3g}, bias={self.bias is not None}"
 
 
