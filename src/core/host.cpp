@@ -167,14 +167,13 @@ std::pair<std::size_t, std::size_t> memory_in_use() {
 
 void limit_memory_to_available() {
   constexpr std::size_t stack_bytes = std::size_t{1} << 20U;
-  constexpr std::size_t num_helpers = 8; // that read, write, copy and wait for signals
   pthread_attr_t attributes;
   rlimit limit{};
   if (getrlimit(RLIMIT_DATA, &limit) != 0 || pthread_getattr_default_np(&attributes) != 0) return;
   pthread_attr_setstacksize(&attributes, stack_bytes);
   pthread_setattr_default_np(&attributes);
   pthread_attr_destroy(&attributes);
-  auto const left = capped_add(available_host_memory(), (num_host_threads() + num_helpers) * stack_bytes);
+  auto const left = capped_add(available_host_memory(), num_host_threads() * stack_bytes);
   auto const most = capped_add(memory_in_use().second, left);
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, most);
   setrlimit(RLIMIT_DATA, &limit);

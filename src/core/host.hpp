@@ -17,7 +17,7 @@ std::pair<std::size_t, std::size_t> memory_in_use();
 
 /// Lets allocations fail (std::bad_alloc) that this machine, or its control group, has no memory for, where the kernel
 /// would end the process. Stacks of threads count, although they stay almost empty: those of threads that start later
-/// become 1 MiB, and one per host thread and a few more are allowed.
+/// become 1 MiB, and one per host thread is allowed.
 void limit_memory_to_available();
 
 /// The model name of the processor, such as "AMD EPYC 9454 48-Core Processor"; empty if the kernel does not report it.

@@ -1,5 +1,6 @@
 #include "core/error.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <new>
@@ -21,6 +22,9 @@ TEST(Failure, IsAnErrorWithItsKindAndSentence) {
   auto const thread = error_of(std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   EXPECT_EQ(std::string(thread.what()).find("a thread cannot be started: "), 0U);
   EXPECT_EQ(error_of(std::bad_alloc()).kind(), ErrorKind::resource);
+  EXPECT_THAT(
+      error_of(std::runtime_error("Kokkos ERROR: Host memory space failed to allocate 5 GiB (label=\"x\").")).what(),
+      ::testing::AllOf(::testing::HasSubstr("--memory-limit"), ::testing::HasSubstr("allocate 5 GiB")));
 }
 
 } // namespace
