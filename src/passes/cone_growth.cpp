@@ -27,6 +27,7 @@ ConeLevels::ConeLevels(std::span<Layer const> layers) : layers_(layers) {
 namespace {
 
 constexpr std::size_t looked_at = 24;
+constexpr std::size_t most_candidates = 1024; ///< many times what a cone has room for: a neuron may have more readers
 constexpr std::size_t does_not_fit = std::numeric_limits<std::size_t>::max();
 
 } // namespace
@@ -98,8 +99,8 @@ void ConeCandidates::learn(GrowingCone const& cone) {
       for (NeuronIndex const reader : levels_.readers(level, seen_[level][i])) see(level + 1, reader);
     }
   }
-  for (std::size_t i = num_new_.back(); i < seen_.back().size(); ++i)
-    candidates_.push_back({0, seen_.back()[i]}); // 0, so that nearest() examines it first
+  for (std::size_t i = num_new_.back(); i < seen_.back().size() && candidates_.size() < most_candidates; ++i)
+    if (open_.is_open(seen_.back()[i])) candidates_.push_back({0, seen_.back()[i]}); // 0: nearest() examines it first
 }
 
 std::optional<NeuronIndex> ConeCandidates::nearest(GrowingCone& cone) {
