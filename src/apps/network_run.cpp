@@ -4,8 +4,8 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "engine/inference.hpp"
 #include "engine/launch_times.hpp"
-#include "engine/step_samples.hpp"
 #include "passes/reduced_network.hpp"
 #include "plan/memory.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "engine/backends.hpp"
-#include "engine/dense_samples.hpp"
 #include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "engine/kernel_set.hpp"
@@ -9,7 +8,6 @@
 #include "engine/planned_network.hpp"
 #include "engine/results.hpp"
 #include "engine/sample_upload.hpp"
-#include "engine/step_samples.hpp"
 
 #include <memory>
 #include <vector>

@@ -163,4 +163,15 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
 /// Inference::sample_memory() of what prepare() will return for these options, for reading samples in the meantime.
 std::shared_ptr<SampleMemory> sample_memory_for(InferenceOptions const& options);
 
+/// An Inference that tells how many samples each step of its plan took. Varve's own engine does; engines without steps
+/// do not.
+class StepSamples {
+public:
+  virtual ~StepSamples() = default;
+
+  /// Samples in the panel before each step of the last infer(), in order. Shorter than the plan if no sample was left
+  /// before its end.
+  virtual std::vector<std::size_t> const& step_samples() const = 0;
+};
+
 } // namespace varve

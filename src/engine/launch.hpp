@@ -34,44 +34,41 @@ struct StripPlace {
   bool ends_layer = true;
 };
 
-/// Single-layer kernels: how to launch each, whether it can read samples through a list or as bits, and whether it can
-/// compute strips.
-struct DirectKernel {
-  static constexpr bool takes_strips = true;
-  static constexpr bool reads_lists = false;
-  static constexpr bool reads_bits = false;
+/// What a single-layer kernel can do; each says where it differs, and how it is launched.
+struct SingleLayerKernel {
+  static constexpr bool takes_strips = false;
+  static constexpr bool reads_lists = false; ///< samples through a list of live ones
+  static constexpr bool reads_bits = false;  ///< samples whose values are all equal
   static constexpr bool may_leave_stamps = false;
+};
+
+struct DirectKernel : SingleLayerKernel {
+  static constexpr bool takes_strips = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     direct_forward<Tile>(space, layer, pass);
   }
 };
-struct StationaryKernel {
-  static constexpr bool takes_strips = false;
+
+struct StationaryKernel : SingleLayerKernel {
   static constexpr bool reads_lists = true;
   static constexpr bool reads_bits = true;
-  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     static_assert(Tile::num_samples == Tuning<ExecutionSpace, typename Tile::Scalar>::StationaryTile::num_samples);
     stationary_forward(space, layer, pass);
   }
 };
-struct StagedKernel {
-  static constexpr bool takes_strips = false;
+
+struct StagedKernel : SingleLayerKernel {
   static constexpr bool reads_lists = true;
-  static constexpr bool reads_bits = false;
-  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     staged_forward<Tile>(space, layer, pass);
   }
 };
 
-struct SpreadKernel {
-  static constexpr bool takes_strips = false;
-  static constexpr bool reads_lists = false;
-  static constexpr bool reads_bits = false;
+struct SpreadKernel : SingleLayerKernel {
   static constexpr bool may_leave_stamps = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
@@ -82,21 +79,17 @@ struct SpreadKernel {
     }
   }
 };
-struct DenseKernel {
+
+struct DenseKernel : SingleLayerKernel {
   static constexpr bool takes_strips = true;
-  static constexpr bool reads_lists = false;
-  static constexpr bool reads_bits = false;
-  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
     dense_forward<Tile>(space, layer, pass);
   }
 };
-struct ConeKernel {
-  static constexpr bool takes_strips = false;
+
+struct ConeKernel : SingleLayerKernel {
   static constexpr bool reads_lists = true;
-  static constexpr bool reads_bits = false;
-  static constexpr bool may_leave_stamps = false;
   template <class Tile, class ExecutionSpace, class Programs>
   static void launch(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
     cone_forward<Tile>(space, run, pass);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/mirrored_array.hpp"
+#include "core/device_numbers.hpp"
 #include "engine/training_kernels.hpp"
 #include "network/loss.hpp"
 

@@ -16,7 +16,7 @@
 
 namespace varve {
 
-/// The part of a training step that several ranks share: the owner of a part of a bundle (engine/gradient_parts.hpp)
+/// The part of a training step that several ranks share: the owner of a part of a bundle (engine/step_shares.hpp)
 /// gets the sums of all ranks' subtrees for it, adds them by the tree over leaves, takes its step and gives the new
 /// weights to all (StepTransport), while layers below are computed. A device does this work on an instance of its own,
 /// whose kernels go before those of the passes.

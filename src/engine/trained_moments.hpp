@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/gradient_parts.hpp"
+#include "engine/step_shares.hpp"
 #include "engine/training_kernels.hpp"
 #include "network/optimizer.hpp"
 

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "core/device_numbers.hpp"
 #include "core/error.hpp"
-#include "engine/mirrored_array.hpp"
-#include "engine/state_shape.hpp"
 #include "engine/trained_moments.hpp"
 #include "engine/training.hpp"
 #include "engine/training_formats.hpp"
@@ -20,7 +19,7 @@ namespace varve {
 
 /// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
 /// the numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank
-/// has all weights and biases, but only the moments of its parts (engine/gradient_parts.hpp), whose steps it takes.
+/// has all weights and biases, but only the moments of its parts (engine/step_shares.hpp), whose steps it takes.
 template <class Scalar>
 class TrainedWeights {
 public:

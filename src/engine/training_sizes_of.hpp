@@ -2,7 +2,7 @@
 
 #include "engine/growth_blocks.hpp"
 #include "engine/layer_stream.hpp"
-#include "engine/leaf_shares.hpp"
+#include "engine/step_shares.hpp"
 #include "engine/step_transport.hpp"
 #include "engine/training_memory.hpp"
 #include "engine/training_step.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/device_memory.hpp"
-#include "core/job_thread.hpp"
+#include "core/host_threads.hpp"
 #include "engine/inference.hpp"
 #include "plan/memory.hpp"
 

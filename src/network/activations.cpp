@@ -4,8 +4,7 @@
 
 namespace varve {
 
-std::uint64_t hash(SampleSet const& activations, Precision precision) {
-  SparseMatrix const& matrix = activations.matrix;
+std::uint64_t hash(SparseMatrix const& matrix, SampleIndex first_sample, Precision precision) {
   std::uint64_t sum = 0;
   for (std::size_t row = 0; row < matrix.num_rows; ++row) {
     for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
@@ -14,7 +13,7 @@ std::uint64_t hash(SampleSet const& activations, Precision precision) {
       std::uint64_t const bits = precision == Precision::double_precision
                                      ? std::bit_cast<std::uint64_t>(value)
                                      : std::bit_cast<std::uint32_t>(static_cast<float>(value));
-      sum += activation_fingerprint(activations.first_sample + row, matrix.column_indices[entry], bits);
+      sum += activation_fingerprint(first_sample + row, matrix.column_indices[entry], bits);
     }
   }
   return sum;

@@ -25,7 +25,10 @@ VARVE_HOST_DEVICE inline std::uint64_t activation_fingerprint(std::uint64_t samp
 
 /// The sum of the fingerprints of all nonzero activations. Values are hashed as float or double, whichever precision
 /// computed them.
-std::uint64_t hash(SampleSet const& activations, Precision precision);
+std::uint64_t hash(SparseMatrix const& activations, SampleIndex first_sample, Precision precision);
+inline std::uint64_t hash(SampleSet const& activations, Precision precision) {
+  return hash(activations.matrix, activations.first_sample, precision);
+}
 
 /// For each row the column of the largest value. Absent entries count as 0; the lowest column wins a tie.
 std::vector<NeuronIndex> largest(SparseMatrix const& activations);

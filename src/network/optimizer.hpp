@@ -1,5 +1,7 @@
 #pragma once
 
+#include "network/network.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -107,5 +109,8 @@ UpdateFactors<double> bias_update_factors(Optimizer optimizer, double rate, std:
                                           std::uint64_t step);
 extern template UpdateFactors<float> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
 extern template UpdateFactors<double> update_factors(Optimizer const&, double, std::size_t, std::uint64_t);
+
+/// Throws InputError unless the state has the moments of this optimizer for every edge and output of the layers.
+void require_shape(OptimizerState const& state, std::vector<Layer> const& layers, Optimizer const& optimizer);
 
 } // namespace varve

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/device_numbers.hpp"
-#include "core/job_thread.hpp"
+#include "core/host_threads.hpp"
 #include "core/machine_memory.hpp"
 #include "products/tile_directory.hpp"
 

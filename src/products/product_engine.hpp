@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/device_numbers.hpp"
-#include "core/job_thread.hpp"
+#include "core/host_threads.hpp"
 #include "products/finished_tile.hpp"
 #include "products/peer_tiles.hpp"
 #include "products/product_kernels.hpp"

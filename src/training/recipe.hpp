@@ -3,8 +3,7 @@
 #include "core/types.hpp"
 #include "network/loss.hpp"
 #include "network/optimizer.hpp"
-#include "training/pattern_evolution.hpp"
-#include "training/rate_schedule.hpp"
+#include "training/schedules.hpp"
 #include "training/training_data.hpp"
 
 #include <cstddef>

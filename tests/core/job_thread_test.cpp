@@ -1,4 +1,4 @@
-#include "core/job_thread.hpp"
+#include "core/host_threads.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "distribute/batch_queue.hpp"
 
 #include "core/stopwatch.hpp"
-#include "distribute/shared_words.hpp"
 #include "io/files.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "engine/gradient_parts.hpp"
+#include "engine/step_shares.hpp"
 
 #include "engine/rank_losses.hpp"
 #include "engine/training_passes.hpp"

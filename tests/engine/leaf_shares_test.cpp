@@ -1,4 +1,4 @@
-#include "engine/leaf_shares.hpp"
+#include "engine/step_shares.hpp"
 
 #include "core/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "training/pattern_evolution.hpp"
+#include "training/schedules.hpp"
 
 #include "core/error.hpp"
 

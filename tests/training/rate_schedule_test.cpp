@@ -1,4 +1,4 @@
-#include "training/rate_schedule.hpp"
+#include "training/schedules.hpp"
 
 #include "core/error.hpp"
 

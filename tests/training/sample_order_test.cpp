@@ -1,4 +1,4 @@
-#include "training/sample_order.hpp"
+#include "training/training_data.hpp"
 
 #include <gtest/gtest.h>
 
