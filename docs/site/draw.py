@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Draws the pictures of README.md and docs/concepts.md into docs/pictures.
+"""Draws the pictures of README.md, docs/concepts.md and docs/examples into docs/pictures.
 
   docs/site/draw.py            writes them
   docs/site/draw.py --check    exit code 1 if a picture differs from what would be written
 
-The speeds in overview.svg are those of the first table in perf/RESULTS.md.
+The speeds in overview.svg are those of the first table in perf/RESULTS.md, the numbers in classifier.svg those of its page.
 """
 import argparse
 import math
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -196,12 +197,97 @@ def plan():
     return picture
 
 
+def pruning():
+    picture = Picture(760, 250)
+    picture.text(20, 28, "Pruning: the smallest weights become zeros, and zeros are no edges", 14, bold=True)
+    weights = [[(7 * row + 5 * column + row * column) % 10 for column in range(8)] for row in range(6)]
+    for place, (label, floor) in enumerate((("all weights", 0), ("nine tenths are zeros", 9))):
+        for row, values in enumerate(weights):
+            for column, value in enumerate(values):
+                kept = value >= floor
+                picture.box(40 + 230 * place + 22 * column, 56 + 22 * row, 20, 20, BLUE if kept else GREY, pale=value < 7 or not kept)
+        picture.text(40 + 230 * place, 210, label, 12)
+        picture.line(222 + 230 * place, 120, 262 + 230 * place, 120, INK, 1.2, arrow=True)
+    for side, x, count in (("in", 520, 8), ("out", 690, 6)):
+        for number in range(count):
+            picture.circle(x, 62 + 18 * number + (18 if side == "out" else 0), 6, BLUE, False)
+    for row, values in enumerate(weights):
+        for column, value in enumerate(values):
+            if value >= 9:
+                picture.line(526, 62 + 18 * column, 684, 80 + 18 * row, BLUE, 1.6)
+    picture.text(520, 222, "the edges that Varve keeps", 12)
+    return picture
+
+
+def classifier():
+    """Accuracy and edges as docs/examples/sparse-classifier.md prints them."""
+    text = (ROOT / "docs" / "examples" / "sparse-classifier.md").read_text(encoding="utf-8")
+    sparse, dense = (re.search(rf"^{name}.*: (\d+) edges, accuracy ([\d.]+)", text, re.MULTILINE) for name in ("sparse from the beginning", "dense"))
+    pruned = re.search(r"^pruned: (\d+) edges, accuracy ([\d.]+), after more training ([\d.]+)", text, re.MULTILINE)
+    bars = [("dense", dense[1], dense[2], RED), ("sparse from the beginning", sparse[1], sparse[2], GREEN), ("pruned", pruned[1], pruned[2], SAND),
+            ("pruned, trained again", pruned[1], pruned[3], BLUE)]
+    picture = Picture(760, 200)
+    picture.text(20, 28, "Accuracy on 450 digits that no network was trained with", 14, bold=True)
+    for number, (label, edges, accuracy, colour) in enumerate(bars):
+        y = 50 + 34 * number
+        picture.text(20, y + 15, label, 12)
+        picture.text(200, y + 15, f"{edges} edges", 12)
+        picture.box(310, y, 380 * float(accuracy), 22, colour)
+        picture.text(318 + 380 * float(accuracy), y + 15, accuracy, 12)
+    return picture
+
+
+def journal():
+    picture = Picture(760, 260)
+    picture.text(20, 28, "A journal: finished batches survive the kill", 14, bold=True)
+    batches = [(100, 90, 110), (70, 130, 70), (120, 60, 100), (80, 80, 120)]
+    for rank, widths in enumerate(batches):
+        y, x = 62 + 36 * rank, 90
+        picture.text(30, y + 16, f"rank {rank}", 12)
+        for number, width in enumerate(widths):
+            end = min(x + width, 350)
+            picture.box(x, y, end - x - 3, 24, GREEN if x + width <= 350 else GREY, "" if x + width <= 350 else "lost", size=11)
+            x = end
+            if x >= 350:
+                break
+    picture.line(352, 46, 352, 212, RED, 2.5)
+    picture.text(352, 226, "kill -9", 12, "middle", RED, bold=True)
+    for rank, (first, second) in enumerate(((150, 90), (120, 110), (160, 70), (130, 100))):
+        y = 62 + 36 * rank
+        picture.box(430, y, first - 3, 24, BLUE)
+        picture.box(430 + first, y, second - 3, 24, BLUE)
+    picture.text(430, 226, "the same command: only what is missing", 12)
+    picture.text(20, 248, "Green batches are in the journal. The outputs have the same bytes as those of a run that nobody disturbed.", 11)
+    return picture
+
+
+def audit():
+    picture = Picture(760, 290)
+    picture.text(20, 28, "A receipt: a tree of digests, of which an audit computes some leaves again", 14, bold=True)
+    levels = [[(380, 60)], [(220, 110), (540, 110)], [(140 + 160 * number, 160) for number in range(4)], [(100 + 80 * number, 210) for number in range(8)]]
+    drawn, path = {2, 5}, {(2, 1), (1, 0), (2, 2), (1, 1), (0, 0)}
+    for level in range(3):
+        for number, (x, y) in enumerate(levels[level + 1]):
+            above = levels[level][number // 2]
+            on_path = (level + 1, number) in path or level == 2 and number in drawn
+            picture.line(x, y, above[0], above[1], GREEN if on_path else GREY, 2 if on_path else 1)
+    for level, places in enumerate(levels):
+        for number, (x, y) in enumerate(places):
+            on_path = (level, number) in path or level == 3 and number in drawn
+            picture.circle(x, y, 9, GREEN if on_path else GREY)
+    picture.text(400, 64, "root: in the receipt, 256 bits", 12)
+    for number, (x, _) in enumerate(levels[3]):
+        picture.text(x, 238, f"sample {number + 1}", 11, "middle", bold=number in drawn)
+    picture.text(20, 270, "The audit computes samples 3 and 6 by itself. Their digests must be the leaves, and the leaves must give the root.", 11)
+    return picture
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a picture is out of date")
     asked = parser.parse_args()
     stale = []
-    for draw in (overview, compaction, merging, tiles, plan):
+    for draw in (overview, compaction, merging, tiles, plan, pruning, classifier, journal, audit):
         path = ROOT / "docs" / "pictures" / f"{draw.__name__}.svg"
         text = draw().svg()
         if not asked.check:

@@ -259,21 +259,6 @@ TEST(Pages, LibraryNamesEveryPublicHeader) {
   EXPECT_GE(num_headers, 12);
 }
 
-TEST(Readme, ItsTimesAreThoseOfTheResults) {
-  auto const results = read_bytes(in_checkout("perf/RESULTS.md"));
-  std::istringstream lines(read_bytes(in_checkout("README.md")));
-  std::regex const time("[ (]([0-9.]+) m?s\\b");
-  int num_found = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("|")) continue;
-    for (std::sregex_iterator found(line.begin(), line.end(), time), end; found != end; ++found, ++num_found) {
-      auto const number = replaced((*found)[1].str(), {{"\\.", "\\."}});
-      EXPECT_TRUE(std::regex_search(results, std::regex("[ *]" + number + "[ *;,]"))) << (*found)[1];
-    }
-  }
-  EXPECT_EQ(num_found, 11);
-}
-
 /// tests/apps/verify_test.cpp runs this tie.
 TEST(Pages, TheTieInNumericsIsTheTestedOne) {
   auto const text = replaced(read_bytes(in_checkout("docs/numerics.md")), {{"\\s+", " "}});
