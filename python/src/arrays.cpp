@@ -30,37 +30,22 @@ bool is_finite(double value, Precision precision) {
       fmt::format("{}: sample {} has the value {} at neuron {}, expected a finite number", place, row, value, column));
 }
 
-template <class Scalar>
-SampleSet from_dense(Matrix<Scalar> const& matrix, std::string const& place, Precision precision) {
-  SampleSet samples;
-  auto& sparse = samples.matrix;
-  sparse.num_rows = matrix.shape(0);
-  sparse.num_columns = matrix.shape(1);
-  sparse.row_pointers.reserve(sparse.num_rows + 1);
-  Scalar const* const begin = matrix.data();
-  auto const is_stored = [](Scalar value) { return value != Scalar{0}; };
-  auto const num_entries = static_cast<std::size_t>(std::count_if(begin, begin + matrix.size(), is_stored));
-  sparse.column_indices.reserve(num_entries);
-  sparse.values.reserve(num_entries);
-  for (std::size_t row = 0; row < sparse.num_rows; ++row) {
-    for (std::size_t column = 0; column < sparse.num_columns; ++column) {
-      Scalar const value = begin[row * sparse.num_columns + column];
-      if (!is_stored(value)) continue;
-      if (!is_finite(static_cast<double>(value), precision)) fail_value(place, row, column, static_cast<double>(value));
-      sparse.column_indices.push_back(static_cast<NeuronIndex>(column));
-      sparse.values.push_back(static_cast<double>(value));
-    }
-    sparse.row_pointers.push_back(sparse.column_indices.size());
-  }
-  make_iso_if_equal(sparse);
-  return samples;
-}
-
 /// Throws InputError unless all columns can be numbered.
 void require_width(std::size_t num_columns, std::string const& place) {
   if (num_columns > std::numeric_limits<NeuronIndex>::max())
     throw InputError(fmt::format("{} has {} columns, expected at most {}", place, num_columns,
                                  std::numeric_limits<NeuronIndex>::max()));
+}
+
+template <class Scalar>
+SampleSet from_dense(Matrix<Scalar> const& matrix, std::string const& place, Precision precision) {
+  auto const num_columns = matrix.shape(1);
+  require_width(num_columns, place);
+  auto const fail = [&](std::size_t row, std::size_t column) {
+    fail_value(place, row, column, static_cast<double>(matrix.data()[row * num_columns + column]));
+  };
+  return {
+      compressed(std::span<Scalar const>(matrix.data(), matrix.size()), matrix.shape(0), num_columns, precision, fail)};
 }
 
 } // namespace
@@ -92,35 +77,27 @@ SparseMatrix CompressedRows::matrix(std::string const& place) const {
 }
 
 SampleSet to_samples(CompressedRows const& rows, std::string const& place, Precision precision) {
-  auto stored = rows.copy(place);
-  auto const values = std::exchange(stored.values, {0.0}); // the values are checked below, with better words
-  require_valid(stored, place.c_str());
-  SampleSet samples;
+  SampleSet samples{rows.copy(place)};
   auto& matrix = samples.matrix;
-  matrix.num_rows = stored.num_rows;
-  matrix.num_columns = stored.num_columns;
-  matrix.row_pointers.reserve(stored.row_pointers.size());
-  for (std::size_t row = 0; row < stored.num_rows; ++row) {
-    for (EdgeOffset entry = stored.row_pointers[row]; entry < stored.row_pointers[row + 1]; ++entry) {
-      auto const value = values[entry];
-      if (value == 0.0) continue;
-      if (!is_finite(value, precision)) fail_value(place, row, stored.column_indices[entry], value);
-      matrix.column_indices.push_back(stored.column_indices[entry]);
-      matrix.values.push_back(value);
-    }
-    matrix.row_pointers.push_back(matrix.column_indices.size());
+  auto values = std::exchange(matrix.values, {0.0}); // the values are checked below, with better words
+  require_valid(matrix, place.c_str());
+  matrix.values = std::move(values);
+  auto const bad = std::ranges::find_if_not(matrix.values, [&](double value) { return is_finite(value, precision); });
+  if (bad != matrix.values.end()) {
+    auto const entry = static_cast<EdgeOffset>(bad - matrix.values.begin());
+    auto const after = std::ranges::upper_bound(matrix.row_pointers, entry);
+    fail_value(place, static_cast<std::size_t>(after - matrix.row_pointers.begin()) - 1, matrix.column_indices[entry],
+               *bad);
   }
-  make_iso_if_equal(matrix);
+  drop_zeros(matrix);
   return samples;
 }
 
 SampleSet to_samples(Matrix<float> const& matrix, std::string const& place, Precision precision) {
-  require_width(matrix.shape(1), place);
   return from_dense(matrix, place, precision);
 }
 
 SampleSet to_samples(Matrix<double> const& matrix, std::string const& place, Precision precision) {
-  require_width(matrix.shape(1), place);
   return from_dense(matrix, place, precision);
 }
 

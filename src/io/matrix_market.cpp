@@ -150,22 +150,6 @@ void sort_rows(SparseMatrix& matrix, std::string const& place) {
   }
 }
 
-/// Removes the entries of value 0.
-void drop_zeros(SparseMatrix& matrix) {
-  if (std::ranges::find(matrix.values, 0.0) == matrix.values.end()) return;
-  SparseMatrix kept{matrix.num_rows, matrix.num_columns, {0}, {}, {}};
-  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
-      if (matrix.value(entry) == 0.0) continue;
-      kept.column_indices.push_back(matrix.column_indices[entry]);
-      kept.values.push_back(matrix.value(entry));
-    }
-    kept.row_pointers.push_back(kept.num_entries());
-  }
-  make_iso_if_equal(kept);
-  matrix = std::move(kept);
-}
-
 /// Collects the entries of a file, line by line.
 class Entries {
 public:

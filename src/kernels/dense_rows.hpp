@@ -31,12 +31,16 @@ struct CountEntries {
   ArrayView<EdgeOffset> row_ends;
 
   KOKKOS_FUNCTION void operator()(std::size_t row, std::size_t& first_bad) const {
-    EdgeOffset count = 0;
-    for (std::size_t column = 0; column < rows.num_columns; ++column) {
+    std::uint32_t count = 0;
+    std::uint32_t num_finite = 0;
+    for (std::size_t column = 0; column < rows.num_columns; ++column) { // without a branch, so that vectors do it
       Scalar const value = rows(row, column);
-      if (value != Scalar(0)) ++count;
+      count += value != Scalar(0) ? 1U : 0U;
+      num_finite += Kokkos::abs(value) <= Kokkos::Experimental::finite_max_v<Scalar> ? 1U : 0U;
+    }
+    for (std::size_t column = 0; num_finite < rows.num_columns && column < rows.num_columns; ++column) {
       std::size_t const place = row * rows.num_columns + column;
-      if (!Kokkos::isfinite(value) && place < first_bad) first_bad = place;
+      if (!Kokkos::isfinite(rows(row, column)) && place < first_bad) first_bad = place;
     }
     row_ends(row + 1) = count;
     if (row == 0) row_ends(0) = 0;
@@ -97,8 +101,18 @@ struct FillEntries {
 
   KOKKOS_FUNCTION void operator()(std::size_t row) const {
     EdgeOffset entry = row_ends(row);
-    for (std::size_t column = 0; column < rows.num_columns; ++column) {
-      if (rows(row, column) != Scalar(0)) put(entry++, row, column);
+    if constexpr (kOnHost<ExecutionSpace>) {
+      EdgeOffset const end = row_ends(row + 1);
+      // Each value is stored and nonzeros stay, so that scattered zeros cost no branch.
+      for (std::size_t column = 0; entry < end && column < rows.num_columns; ++column) {
+        Scalar const value = rows(row, column);
+        columns(entry) = static_cast<NeuronIndex>(column);
+        values(entry) = value;
+        entry += value != Scalar(0) ? 1U : 0U;
+      }
+    } else {
+      for (std::size_t column = 0; column < rows.num_columns; ++column)
+        if (rows(row, column) != Scalar(0)) put(entry++, row, column);
     }
   }
 

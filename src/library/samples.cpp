@@ -4,33 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 namespace varve::v0_2 {
 namespace {
-
-/// Drops entries of value 0, and makes one value of equal ones.
-varve::SparseMatrix without_zeros(varve::SparseMatrix matrix) {
-  if (std::find(matrix.values.begin(), matrix.values.end(), 0.0) != matrix.values.end()) {
-    varve::SparseMatrix kept;
-    kept.num_rows = matrix.num_rows;
-    kept.num_columns = matrix.num_columns;
-    for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-      for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
-        if (matrix.value(entry) == 0.0) continue;
-        kept.column_indices.push_back(matrix.column_indices[entry]);
-        kept.values.push_back(matrix.value(entry));
-      }
-      kept.row_pointers.push_back(kept.column_indices.size());
-    }
-    matrix = std::move(kept);
-  }
-  varve::make_iso_if_equal(matrix);
-  return matrix;
-}
 
 /// Throws InputError unless there are rows * columns values.
 void require_size(std::size_t num_values, std::size_t rows, std::size_t columns) {
@@ -44,26 +22,12 @@ void require_size(std::size_t num_values, std::size_t rows, std::size_t columns)
 template <class Scalar>
 varve::SampleSet from_values(std::span<Scalar const> values, std::size_t num_samples, std::size_t num_neurons) {
   require_size(values.size(), num_samples, num_neurons);
-  varve::SampleSet samples;
-  auto& matrix = samples.matrix;
-  matrix.num_rows = num_samples;
-  matrix.num_columns = num_neurons;
-  matrix.row_pointers.reserve(num_samples + 1);
-  for (std::size_t row = 0; row < num_samples; ++row) {
-    for (std::size_t column = 0; column < num_neurons; ++column) {
-      Scalar const value = values[row * num_neurons + column];
-      if (value == Scalar{0}) continue;
-      if (!std::isfinite(value))
-        throw InputError(
-            fmt::format("samples: sample {} has the value {} at neuron {} (counted from 0), expected a finite number",
-                        row, value, column));
-      matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
-      matrix.values.push_back(static_cast<double>(value));
-    }
-    matrix.row_pointers.push_back(matrix.column_indices.size());
-  }
-  varve::make_iso_if_equal(matrix);
-  return samples;
+  auto const fail = [&](std::size_t row, std::size_t column) {
+    throw InputError(
+        fmt::format("samples: sample {} has the value {} at neuron {} (counted from 0), expected a finite number", row,
+                    values[row * num_neurons + column], column));
+  };
+  return {varve::compressed(values, num_samples, num_neurons, varve::Precision::double_precision, fail)};
 }
 
 } // namespace
@@ -74,7 +38,11 @@ Samples hold(varve::SampleSet set) {
 }
 
 Samples::Samples(CsrView const& rows, SampleIndex first_sample)
-    : Samples(hold({without_zeros(to_private(rows, "samples")), first_sample})) {}
+    : Samples(hold([&] {
+        varve::SampleSet samples{to_private(rows, "samples"), first_sample};
+        varve::drop_zeros(samples.matrix);
+        return samples;
+      }())) {}
 
 Samples Samples::from_dense(std::span<float const> values, std::size_t num_samples, std::size_t num_neurons) {
   return hold(from_values(values, num_samples, num_neurons));

@@ -2,12 +2,14 @@
 
 #include "core/buffer_pool.hpp"
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace varve {
@@ -21,6 +23,95 @@ void make_iso_if_equal(SparseMatrix& matrix) {
     BufferPool<double>::of_process().recycle(std::exchange(matrix.values, std::move(shared)));
   }
 }
+
+void drop_zeros(SparseMatrix& matrix) {
+  auto const zeros = std::ranges::count(matrix.values, 0.0);
+  if (zeros > 0) {
+    bool const has_one = matrix.values.size() == 1;
+    EdgeOffset kept = 0;
+    EdgeOffset entry = 0;
+    for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+      for (EdgeOffset const end = matrix.row_pointers[row + 1]; entry < end; ++entry) {
+        if (has_one || matrix.values[entry] == 0.0) continue;
+        matrix.column_indices[kept] = matrix.column_indices[entry];
+        matrix.values[kept++] = matrix.values[entry];
+      }
+      matrix.row_pointers[row + 1] = kept;
+    }
+    matrix.column_indices.resize(kept);
+    matrix.values.resize(kept);
+  }
+  make_iso_if_equal(matrix);
+}
+
+namespace {
+
+bool is_finite(double value, Precision precision) {
+  return std::isfinite(precision == Precision::single_precision ? double{static_cast<float>(value)} : value);
+}
+
+/// The nonzero values of a row. Calls fail(column) for the first one that is not finite in this precision.
+template <class Scalar, class Fail>
+std::size_t count_nonzeros(std::span<Scalar const> row, Precision precision, Fail const& fail) {
+  std::uint32_t count = 0;
+  std::uint32_t num_finite = 0;
+  auto const count_all = [&](auto is_finite_too) { // without a branch, so that compilers vectorise the loop
+    for (Scalar const value : row) {
+      count += value != Scalar{0} ? 1U : 0U;
+      num_finite += is_finite_too(value) ? 1U : 0U;
+    }
+  };
+  if (precision == Precision::single_precision) {
+    count_all([](Scalar value) { return std::abs(static_cast<float>(value)) <= std::numeric_limits<float>::max(); });
+  } else {
+    count_all([](Scalar value) { return std::abs(value) <= std::numeric_limits<Scalar>::max(); });
+  }
+  for (std::size_t column = 0; num_finite < row.size() && column < row.size(); ++column)
+    if (!is_finite(static_cast<double>(row[column]), precision)) fail(column);
+  return count;
+}
+
+} // namespace
+
+template <class Scalar>
+SparseMatrix compressed(std::span<Scalar const> values, std::size_t num_rows, std::size_t num_columns,
+                        Precision precision, std::function<void(std::size_t, std::size_t)> const& fail) {
+  constexpr std::size_t values_at_a_time = std::size_t{1} << 16U; // of one thread
+  auto const rows_at_a_time = std::max<std::size_t>(1, values_at_a_time / std::max<std::size_t>(1, num_columns));
+  auto const for_each_row = [&](auto const& work) {
+    for_each_on_host_threads((num_rows + rows_at_a_time - 1) / rows_at_a_time, [&](std::size_t block) {
+      auto const last = std::min(num_rows, (block + 1) * rows_at_a_time);
+      for (auto row = block * rows_at_a_time; row < last; ++row)
+        work(row, values.subspan(row * num_columns, num_columns));
+    });
+  };
+  SparseMatrix matrix;
+  matrix.num_rows = num_rows;
+  matrix.num_columns = num_columns;
+  matrix.row_pointers.resize(num_rows + 1);
+  for_each_row([&](std::size_t row, std::span<Scalar const> numbers) {
+    matrix.row_pointers[row + 1] = count_nonzeros(numbers, precision, [&](std::size_t column) { fail(row, column); });
+  });
+  std::partial_sum(matrix.row_pointers.begin(), matrix.row_pointers.end(), matrix.row_pointers.begin());
+  matrix.column_indices.resize(matrix.row_pointers.back());
+  matrix.values.resize(matrix.row_pointers.back());
+  for_each_row([&](std::size_t row, std::span<Scalar const> numbers) {
+    auto next = matrix.row_pointers[row];
+    auto const end = matrix.row_pointers[row + 1];
+    // Each value is stored and nonzeros stay, so that scattered zeros cost no branch.
+    for (std::size_t column = 0; next < end && column < num_columns; ++column) {
+      matrix.column_indices[next] = static_cast<NeuronIndex>(column);
+      matrix.values[next] = static_cast<double>(numbers[column]);
+      next += numbers[column] != Scalar{0} ? 1U : 0U;
+    }
+  });
+  make_iso_if_equal(matrix);
+  return matrix;
+}
+template SparseMatrix compressed(std::span<float const>, std::size_t, std::size_t, Precision,
+                                 std::function<void(std::size_t, std::size_t)> const&);
+template SparseMatrix compressed(std::span<double const>, std::size_t, std::size_t, Precision,
+                                 std::function<void(std::size_t, std::size_t)> const&);
 
 SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t last) {
   VARVE_REQUIRE(first <= last && last <= matrix.num_rows, "row range lies outside the matrix");

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -39,6 +40,16 @@ inline bool same_bits(double left, double right) {
 
 /// Replaces the values by a single shared one if there are at least two and all are equal, bit for bit.
 void make_iso_if_equal(SparseMatrix& matrix);
+
+/// Drops the entries of value 0, and makes one value of equal ones.
+void drop_zeros(SparseMatrix& matrix);
+
+/// The nonzero values of a dense matrix [num_rows, num_columns], one value if all are equal. All host threads work on a
+/// large one. Calls fail(row, column), which must throw, for the first value that is not finite in this precision.
+/// (float and double)
+template <class Scalar>
+SparseMatrix compressed(std::span<Scalar const> values, std::size_t num_rows, std::size_t num_columns,
+                        Precision precision, std::function<void(std::size_t, std::size_t)> const& fail);
 
 /// The rows [first, last) of a matrix, with all columns.
 SparseMatrix rows_of(SparseMatrix const& matrix, std::size_t first, std::size_t last);

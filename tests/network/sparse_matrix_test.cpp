@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
@@ -134,6 +137,81 @@ TEST(SparseMatrix, NamesWhatIsWrong) {
   EXPECT_EQ(complaint_after([](SparseMatrix& matrix) { matrix.values[3] = std::numeric_limits<double>::infinity(); }),
             "layer 7: entry 3 has the value inf, expected a finite number");
   EXPECT_NE(complaint_after([](SparseMatrix& matrix) { matrix.values[0] = std::nan(""); }), "");
+}
+
+/// A dense matrix of 300 x 700 numbers, half of them 0 or -0 at random places, some smaller than normal numbers.
+template <class Scalar>
+std::vector<Scalar> dense_numbers() {
+  std::vector<Scalar> numbers(std::size_t{300} * 700);
+  std::uint64_t state = 1;
+  for (auto& number : numbers) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    auto const drawn = static_cast<double>(state >> 40U) / 8388608.0 - 1.0; // [-1, 1)
+    number = static_cast<Scalar>((state >> 20U) % 2 == 0   ? 0.0 * drawn
+                                 : (state >> 24U) % 9 == 0 ? 1e-40 * drawn
+                                                           : drawn);
+  }
+  return numbers;
+}
+
+template <class Scalar>
+SparseMatrix compressed_rows(std::vector<Scalar> const& numbers, Precision precision = Precision::double_precision) {
+  auto const fail = [](std::size_t row, std::size_t column) {
+    throw InputError(std::to_string(row) + " " + std::to_string(column));
+  };
+  return compressed(std::span<Scalar const>(numbers), 300, 700, precision, fail);
+}
+
+template <class Scalar>
+void expect_nonzeros_of_each_row() {
+  auto const numbers = dense_numbers<Scalar>();
+  SparseMatrix expected{300, 700, {0}, {}, {}};
+  for (std::size_t place = 0; place < numbers.size(); ++place) {
+    if (numbers[place] != Scalar{0}) {
+      expected.column_indices.push_back(static_cast<NeuronIndex>(place % 700));
+      expected.values.push_back(numbers[place]);
+    }
+    if (place % 700 == 699) expected.row_pointers.push_back(expected.column_indices.size());
+  }
+  EXPECT_EQ(compressed_rows(numbers), expected);
+}
+
+TEST(SparseMatrix, HoldsTheNonzerosOfADenseMatrix) {
+  expect_nonzeros_of_each_row<float>();
+  expect_nonzeros_of_each_row<double>();
+  EXPECT_EQ(compressed_rows(std::vector<float>(210000, 2.0F)).values, std::vector<double>{2.0});
+  EXPECT_EQ(compressed_rows(std::vector<float>(210000)).num_entries(), 0U);
+}
+
+TEST(SparseMatrix, HoldsFiniteNumbersOfADenseMatrixOnly) {
+  auto const place_of = [](std::vector<double> const& numbers, Precision precision) -> std::string {
+    try {
+      compressed_rows(numbers, precision);
+    } catch (InputError const& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  auto numbers = dense_numbers<double>();
+  numbers[5 * 700 + 699] = 1e39;
+  EXPECT_EQ(place_of(numbers, Precision::single_precision), "5 699");
+  EXPECT_EQ(place_of(numbers, Precision::double_precision), "none");
+  numbers[299 * 700] = std::nan("");
+  EXPECT_EQ(place_of(numbers, Precision::single_precision), "5 699");
+  EXPECT_EQ(place_of(numbers, Precision::double_precision), "299 0");
+  numbers[2] = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(place_of(numbers, Precision::double_precision), "0 2");
+}
+
+TEST(SparseMatrix, DropsZeros) {
+  auto matrix = sample_matrix();
+  matrix.values = {0.0, 2.0, -0.0, 2.0, 2.0};
+  drop_zeros(matrix);
+  SparseMatrix const expected{4, 4, {0, 1, 1, 1, 3}, {3, 2, 3}, {2.0}};
+  EXPECT_EQ(matrix, expected);
+  matrix.values = {0.0};
+  drop_zeros(matrix);
+  EXPECT_EQ(matrix, (SparseMatrix{4, 4, {0, 0, 0, 0, 0}, {}, {}}));
 }
 
 } // namespace
