@@ -144,6 +144,12 @@ def cases():
         yield f"challenge, 120 layers, {count} images that survive", challenge, images[alive[:count]]
         yield f"784-512-512-10, a tenth of the weights, {count} samples", trained, generator.random((count, 784), dtype=np.float32)
         yield f"3 layers of 64 neurons, {count} samples", small, generator.random((count, 64), dtype=np.float32)
+    for density in (0.05, 0.1, 0.3):
+        network = varve.generate.random([784, 512, 512, 10], density=density)
+        for count in (1, 64, 10000):
+            X = generator.random((count, 784), dtype=np.float32)
+            X[generator.random(X.shape) < 0.5] = 0  # at random places, where no branch is foreseen
+            yield f"784-512-512-10, density {density}, half zeros, {count} samples", network, X
 
 
 def main():
