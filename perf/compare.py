@@ -4,7 +4,8 @@
 Prints Markdown, and with --output writes it to a folder with the same numbers as CSV and pictures (matplotlib):
 
   table         time of each contender on each platform, speedup over --against with its 95 % bootstrap interval
-  changes       one machine, several commits: what became slower or faster beyond its interval and 2 %
+  changes       one machine, several commits: what became slower or faster beyond its interval and 2 %; in doubt where
+                other work on the machine may have made the times
   portability   Pennycook's metric over all machines, against the best known time on each
   pictures      bars.svg, scaling.svg (where records differ in threads), rooflines.svg
 
@@ -12,10 +13,11 @@ Prints Markdown, and with --output writes it to a folder with the same numbers a
   perf/compare.py before.jsonl after.jsonl --fail-on-regression
 
 Answers of equal problems must be equal in all bits; records whose answer was wrong are refused. Exit code 1: a
-regression, with --fail-on-regression, or a file that holds no records.
+regression that is not in doubt, with --fail-on-regression, or a file that holds no records.
 """
 import argparse
 import csv
+import importlib.util
 import io
 import pathlib
 import sys
@@ -100,13 +102,25 @@ def winners_section(records):
     return ["## Fastest", ""] + markdown_table(["case", "samples", "precision", "machine", "fastest", "ms", "next"], rows)
 
 
+def doubts_section(records):
+    """Records whose times may be those of other work on the machine."""
+    rows = [[record.case, record.samples, record.contender, record.platform(), record.commit, "; ".join(record.doubts())]
+            for record in records if record.doubts()]
+    names = ["case", "samples", "contender", "platform", "commit", "why"]
+    return ["## In doubt", "", "Other work on the machine may have made these times: measure again.", ""] + markdown_table(names, rows) if rows else []
+
+
+def verdict_of(before, after, ratio, low, high):
+    if before.doubts() or after.doubts():
+        return "in doubt"
+    is_faster = is_slower(1 / ratio, 1 / high, 1 / low)
+    return "slower" if is_slower(ratio, low, high) else "faster" if is_faster else "same"
+
+
 def changes_section(pairs):
-    rows = []
-    for before, after, (ratio, low, high) in pairs:
-        is_faster = is_slower(1 / ratio, 1 / high, 1 / low)
-        verdict = "slower" if is_slower(ratio, low, high) else "faster" if is_faster else "same"
-        rows.append([after.case, after.samples, after.contender, after.platform(), before.commit, after.commit,
-                     f"{ratio:.3g} ({low:.3g} to {high:.3g})", verdict])
+    rows = [[after.case, after.samples, after.contender, after.platform(), before.commit, after.commit,
+             f"{ratio:.3g} ({low:.3g} to {high:.3g})", verdict_of(before, after, ratio, low, high)]
+            for before, after, (ratio, low, high) in pairs]
     return ["## Changes", ""] + markdown_table(
         ["case", "samples", "contender", "platform", "before", "after", "times as fast (95 %)", "verdict"], rows)
 
@@ -143,6 +157,8 @@ def write_all(folder, text, rows, records, has_pictures):
 
 def main():
     asked = parse_arguments()
+    if asked.output and not asked.no_pictures and importlib.util.find_spec("matplotlib") is None:
+        sys.exit("pictures need matplotlib (pip install matplotlib); --no-pictures writes tables only")
     records = read_records(asked.records)
     if not records:
         sys.exit(f"{', '.join(asked.records)}: no records")
@@ -155,11 +171,14 @@ def main():
     sections = [["# Comparison"], times_section(rows), winners_section(records), portability_section(portabilities(records))]
     if pairs:
         sections.append(changes_section(pairs))
+    doubts = doubts_section(records)
+    if doubts:
+        sections.append(doubts)
     text = "\n\n".join("\n".join(section) for section in sections) + "\n"
     print(text, end="")
     if asked.output:
         write_all(asked.output, text, rows, records, not asked.no_pictures)
-    is_worse = any(is_slower(*interval) for _, _, interval in pairs)
+    is_worse = any(verdict_of(before, after, *interval) == "slower" for before, after, interval in pairs)
     sys.exit(1 if asked.fail_on_regression and is_worse else 0)
 
 

@@ -8,6 +8,8 @@ import sys
 from machines import tell_machines_apart, traits_of
 
 TIMES = {"inference": "loop_seconds_all", "training": "step_seconds_all", "product": "run_seconds_all"}
+MOST_LOAD = 1.5  # of the system for each processor, before a run; a benchmark before it counts with 1
+MOST_SPREAD = 0.5  # interquartile range of the times of the runs, as a part of their median
 STEP_AMOUNTS = ["fma", "least_bytes", "seconds"]
 CEILINGS = ["copy_bytes_per_second", "fma_per_second"]
 
@@ -45,6 +47,21 @@ class Record:
         """Where and by which backend it ran."""
         threads = f", {self.threads} thread{'' if self.threads == 1 else 's'}" if self.threads else ""
         return f"{self.machine}, {self.backend}{threads}"
+
+    def doubts(self):
+        """Why other work may have made these times: sentences, none if nothing speaks for it."""
+        machine = self.fields["machine"]
+        processor = machine["processor"]
+        load = (machine.get("system") or {}).get("load_average_1_minute")
+        count = max(processor.get("units_allowed") or 0, (processor.get("topology") or {}).get("cores") or 0)
+        doubts = []
+        if self.backend in ("openmp", "serial") and load is not None and count > 0 and load > MOST_LOAD * count:
+            doubts.append(f"the load was {load:.3g} on {count} processor{'' if count == 1 else 's'}")
+        if len(self.seconds) > 1:
+            first, _, third = statistics.quantiles(self.seconds, n=4, method="inclusive")
+            if third - first > MOST_SPREAD * self.median:
+                doubts.append(f"the middle half of its times varies by {100 * (third - first) / self.median:.0f} %")
+        return doubts
 
 
 def machine_of(fields):

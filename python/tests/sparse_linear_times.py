@@ -1,6 +1,7 @@
-"""Times of a step (forward and backward) of varve.torch.SparseLinear, torch.sparse CSR and a dense Linear under a mask, on one thread.
+"""Times of a step (forward and backward) of varve.torch.SparseLinear, torch.sparse CSR and a dense Linear under a mask, on one thread;
+and of sparselab where it is installed.
 
-Medians of processor time in ms of rounds in which all three run one after the other:
+Medians of processor time in ms of rounds in which all run one after the other:
 OMP_NUM_THREADS=1 python python/tests/sparse_linear_times.py [--rounds 15] [--widths 1024 4096] [--batches 64 1024]
 """
 
@@ -10,8 +11,22 @@ import argparse
 import statistics
 import time
 
+import numpy as np
 import torch
 from varve.torch import SparseLinear
+
+
+def of_sparselab(layer):
+    """A layer of sparselab with the same numbers; None if it is not installed."""
+    try:
+        import sparselab
+    except ImportError:
+        return None
+    made = sparselab.SparseLinear(layer.in_features, layer.out_features, sparsity=1 - layer.density)
+    made._csr = sparselab.PaddedCSR.from_dense(layer.dense_weight().detach())
+    made._values = torch.nn.Parameter(torch.from_numpy(np.asarray(made._csr.values)))
+    made.bias = torch.nn.Parameter(layer.bias.detach().clone())
+    return made
 
 
 def ways(layer):
@@ -25,7 +40,9 @@ def ways(layer):
     def sparse(x):
         return (rows @ x.T).T + dense.bias
 
-    return {"varve": (layer, [layer.weight, layer.bias]), "sparse": (sparse, [rows, dense.bias]), "masked": (masked, [dense.weight, dense.bias])}
+    made = {"varve": (layer, [layer.weight, layer.bias]), "sparse": (sparse, [rows, dense.bias]), "masked": (masked, [dense.weight, dense.bias])}
+    peer = of_sparselab(layer)
+    return made if peer is None else {**made, "sparselab": (peer, list(peer.parameters()))}
 
 
 def seconds(run, parameters, x, dy):
@@ -43,11 +60,14 @@ def main():
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024])
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'width':>6} {'batch':>6} {'edges':>9} {'varve':>9} {'sparse':>9} {'masked':>9}   sparse/varve masked/varve")
+    is_first = True
     for width in given.widths:
         for density in (32 / width, 0.1):
             layer = SparseLinear(width, width, density)
             made = ways(layer)
+            if is_first:
+                print(f"{'width':>6} {'batch':>6} {'edges':>9} ", *(f"{name:>9}" for name in made), "  over varve:", *(f"{name:>9}" for name in made))
+            is_first = False
             for batch in given.batches:
                 x, dy = torch.randn(batch, width, requires_grad=True), torch.randn(batch, width)
                 failed = {}
@@ -70,8 +90,8 @@ def main():
                             times[name].append(1000 * taken)
                 medians = {name: statistics.median(taken) if taken else float("nan") for name, taken in times.items()}
                 shown = " ".join(f"{medians[name]:9.2f}" for name in made)
-                ratios = " ".join(f"{medians[name] / medians['varve']:12.2f}" for name in ("sparse", "masked"))
-                print(f"{width:6} {batch:6} {layer.num_edges:9} {shown}  {ratios}", *failed.values())
+                ratios = " ".join(f"{medians[name] / medians['varve']:9.2f}" for name in made)
+                print(f"{width:6} {batch:6} {layer.num_edges:9}  {shown}               {ratios}", *failed.values(), flush=True)
 
 
 if __name__ == "__main__":

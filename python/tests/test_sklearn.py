@@ -1,4 +1,4 @@
-"""Networks of scikit-learn, and the estimator."""
+"""Networks of scikit-learn, and the estimators."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import varve
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_diabetes, load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -105,8 +105,9 @@ def test_no_warning_for_models_of_scikit_learn(digits):
         varve.Network.from_sklearn(model)
 
 
-def test_checks_of_scikit_learn():
-    results = check_estimator(varve.SparseClassifier(), on_skip=None, on_fail=None)
+@pytest.mark.parametrize("make", [varve.SparseClassifier, varve.SparseRegressor])
+def test_checks_of_scikit_learn(make):
+    results = check_estimator(make(), on_skip=None, on_fail=None)
     failed = {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
     assert not failed
     assert sum(result["status"] == "passed" for result in results) > 40
@@ -123,6 +124,27 @@ def test_digits(digits):
     np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X[1200:]))
     again = varve.SparseClassifier((64,), density=0.2, epochs=25, random_state=1).fit(X[:1200], names[y[:1200]])
     assert again.network_.weights_hash() == model.network_.weights_hash()
+
+
+def test_regression(digits):
+    """One target or several, of any size, in one call or part by part."""
+    X, y = load_diabetes(return_X_y=True)
+    model = varve.SparseRegressor((32,), density=0.5, random_state=1)
+    X = StandardScaler().fit_transform(X)
+    assert model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.2
+    X, y = digits
+    targets = np.eye(10)[y]
+    model = varve.SparseRegressor((64,), epochs=20, validation_fraction=0.2, patience=5, random_state=1).fit(X[:1200], targets[:1200])
+    assert (model.predict(X[1200:]).argmax(axis=1) == y[1200:]).mean() > 0.8
+    assert model.best_epoch_ == 1 + np.argmin([epoch.validation_loss for epoch in model.history_])
+    parts = varve.SparseRegressor((64,), rate=0.2, random_state=1)
+    for first in range(0, 1200, 400):
+        parts.partial_fit(X[first : first + 400], y[first : first + 400] / 10)
+    assert parts.predict(X).shape == y.shape and parts.network_.num_outputs == 1
+    with pytest.raises(ValueError, match="found 64 features and 10 targets, expected 64 and 1 as in the fit before"):
+        parts.partial_fit(X, targets)
+    warm = varve.SparseRegressor((32,), epochs=3, random_state=1, warm_start=True).fit(X, targets)
+    assert warm.fit(X, targets).history_[0].loss < varve.SparseRegressor((32,), epochs=3, random_state=1).fit(X, targets).history_[-1].loss
 
 
 def test_every_option_of_train_is_one_of_the_classifier(digits):

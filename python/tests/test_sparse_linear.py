@@ -11,7 +11,7 @@ import pytest
 import torch
 import varve
 from torch import nn
-from varve.torch import SparseLinear, erdos_renyi, rigl_step, set_step, sparsify, watched
+from varve.torch import SparseLinear, erdos_renyi, prune_step, rigl_step, set_step, sparsify, watched
 
 
 def seeded(seed=1):
@@ -205,6 +205,31 @@ def test_moments_move_with_their_edges(way):
     y = made(x)
     torch.testing.assert_close(y, nn.Sequential(*(part.to_dense() if isinstance(part, SparseLinear) else part for part in made))(x), rtol=1e-4, atol=1e-5)
     step()
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adam])
+def test_gradual_pruning_keeps_the_largest_weights_with_their_moments(make):
+    torch.manual_seed(1)
+    model = sparsify(nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 10)), density=0.5)
+    optimizer = make(model.parameters(), lr=0.01, **({"momentum": 0.9} if make is torch.optim.SGD else {}))
+    x, counts = torch.randn(40, 20), []
+    for density in (0.5, 0.4, 0.25, 0.3, 0.1):
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+        before = [(layer.dense_weight().detach(), [kept.clone() for kept in optimizer.state[layer.weight].values() if kept.ndim], layer.flat_places()) for layer in (model[0], model[2])]
+        counts.append(prune_step(model, optimizer, density=density))
+        for layer, (weights, moments, places) in zip((model[0], model[2]), before):
+            kept = weights.abs().reshape(-1)[layer.flat_places()]
+            assert layer.num_edges == layer.weight.numel() and kept.min() >= weights.abs().reshape(-1).topk(layer.num_edges).values.min()
+            torch.testing.assert_close(layer.dense_weight(), torch.where(layer.mask(), weights, 0.0))
+            stays = torch.isin(places, layer.flat_places())
+            now = [number for number in optimizer.state[layer.weight].values() if number.ndim]
+            assert len(now) == len(moments) > 0 and all(torch.equal(number, old[stays]) for number, old in zip(now, moments))
+    assert counts == [0, 90, 135, 0, 135] and sum(layer.num_edges for layer in (model[0], model[2])) == 90
+    with pytest.raises(varve.UsageError, match="density is 0, expected"):
+        prune_step(model, density=0)
 
 
 def test_edges_that_do_not_fit_are_refused():

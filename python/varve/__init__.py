@@ -3,7 +3,7 @@
 A :class:`Network` is made of sparse matrices (:meth:`Network.from_scipy`), a trained model (:meth:`Network.from_sklearn`,
 :meth:`Network.from_torch`, :meth:`Network.from_onnx`), a file of any format (:meth:`Network.from_file`) or a generator
 (:mod:`varve.generate`). It runs samples (:meth:`Network.infer`, :meth:`Network.classify`, :meth:`Network.predict`), also
-those of a file (:func:`read_samples`); :func:`train` and :class:`SparseClassifier` train it. Samples, neurons and layers
+those of a file (:func:`read_samples`); :func:`train` :class:`SparseClassifier` and :class:`SparseRegressor` train it. Samples, neurons and layers
 count from 0. :func:`matmul` multiplies dense matrices of any size.
 """
 
@@ -23,7 +23,7 @@ from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
 
 if TYPE_CHECKING:
-    from ._classifier import SparseClassifier
+    from ._estimators import SparseClassifier, SparseRegressor
 
 __version__: str = _core.version
 
@@ -41,6 +41,7 @@ __all__ = [
     "Run",
     "Samples",
     "SparseClassifier",
+    "SparseRegressor",
     "Training",
     "UsageError",
     "Verdict",
@@ -77,10 +78,10 @@ def start(num_threads: int | None = None, device: int | None = None) -> None:
 
 
 def __getattr__(name: str) -> object:
-    if name == "SparseClassifier":  # needs scikit-learn, which varve itself does not
-        from ._classifier import SparseClassifier
+    if name in ("SparseClassifier", "SparseRegressor"):  # need scikit-learn, which varve itself does not
+        from . import _estimators
 
-        return SparseClassifier
+        return getattr(_estimators, name)
     raise AttributeError(f"module 'varve' has no attribute '{name}'")
 
 

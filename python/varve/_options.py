@@ -42,7 +42,7 @@ def refuse_names_of_others(method: Callable[_Parameters, _Result]) -> Callable[_
         for name in options:
             own = {"seed": "random_state", "random_state": "seed"}.get(name) or KNOWN_ELSEWHERE.get(name)
             if own and name not in signature.parameters:
-                raise TypeError(f"{method.__qualname__.removesuffix('.__init__')}() has no argument {name}; here it is {own}")
+                raise TypeError(f"{type(args[0]).__name__ if method.__name__ == '__init__' else method.__qualname__}() has no argument {name}; here it is {own}")
         return method(*args, **options)
 
     return checked

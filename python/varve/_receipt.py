@@ -63,10 +63,10 @@ class Receipt:
             bound = {name: found["bound"][name] for name in _BOUND}  # in the order of the digest
             if not _is_sound(bound):
                 raise KeyError("bound")
-            leaves = [_split(found[name]) for name in ("input_leaves", "output_leaves")]
-            if {len(part) for part in leaves} != {bound["samples"]}:
+            inputs, outputs = _split(found["input_leaves"]), _split(found["output_leaves"])
+            if {len(inputs), len(outputs)} != {bound["samples"]}:
                 raise InputError(f"{os.fspath(path)}: found other numbers of digests than samples")
-            return cls(bound, *leaves, found["made_by"], found["digest"])
+            return cls(bound, inputs, outputs, found["made_by"], found["digest"])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise InputError(f"{os.fspath(path)}: found another file, expected a receipt of varve infer --receipt") from None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, NamedTuple, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, TypeVar
 
 from . import _arrays, _core, _files, _pictures
 from ._errors import InputError, UsageError
@@ -350,16 +351,33 @@ class _State(NamedTuple):
     num_steps: int
 
 
-def _with_the_options_of_training(function: _Function) -> _Function:
-    """Gives a function that passes on ``**options`` the signature that says them."""
-    own = inspect.signature(function)
-    options = (given for given in inspect.signature(Training).parameters.values() if given.kind is given.KEYWORD_ONLY)
-    function.__signature__ = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])  # type: ignore[attr-defined]
-    return function
+def with_the_options_of_training(*, without: Sequence[str] = (), **defaults: Any) -> Callable[[_Function], _Function]:
+    """Gives a function with ``**options`` the signature that says them, and all of them as arguments.
+
+    :param without: names of options that it does not take
+    :param defaults: of options where they are others than those of a Training
+    """
+
+    def with_them(function: _Function) -> _Function:
+        own = list(inspect.signature(function).parameters.values())[:-1]
+        options = (option for option in inspect.signature(Training).parameters.values() if option.kind is option.KEYWORD_ONLY)
+        taken = [option.replace(default=defaults.get(option.name, option.default)) for option in options if option.name not in without]
+        signature = inspect.Signature([*own, *taken])
+
+        @functools.wraps(function)
+        def complete(*args: Any, **given: Any) -> Any:
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            return function(*bound.args, **bound.kwargs)
+
+        complete.__signature__ = signature  # type: ignore[attr-defined]
+        return complete  # type: ignore[return-value]
+
+    return with_them
 
 
 @refuse_names_of_others
-@_with_the_options_of_training
+@with_the_options_of_training()
 def train(network: Network, X: Any, labels: Any = None, *, targets: Any = None, validation: Any = None, **options: Any) -> Training:
     """Train the weights and biases of a network, and move its edges if wanted. The network given is not changed.
 

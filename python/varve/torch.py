@@ -1,7 +1,7 @@
 """Sparse layers for models of torch, forward and backward by Varve's kernels. Needs torch; nothing else of varve imports it.
 
 :class:`SparseLinear` replaces ``torch.nn.Linear``, and :func:`sparsify` does so in a whole model. Its edges may move while it
-learns: :func:`set_step` and :func:`rigl_step`.
+learns: :func:`set_step` and :func:`rigl_step`. :func:`prune_step` takes edges away.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from . import _core
 from ._errors import InputError, UsageError
 
-__all__ = ["SparseLinear", "erdos_renyi", "rigl_step", "set_step", "sparsify", "watched"]
+__all__ = ["SparseLinear", "erdos_renyi", "prune_step", "rigl_step", "set_step", "sparsify", "watched"]
 
 
 # --- the operator
@@ -280,6 +280,22 @@ class SparseLinear(nn.Module):
         for buffer, part in zip((self.rows, self.columns, self.input_rows, self.outputs, self.places), self._pattern(flat)):
             buffer.copy_(part)
 
+    @torch.no_grad()
+    def keep_edges(self, kept: Tensor, optimizer: Optional[torch.optim.Optimizer] = None) -> None:
+        """The other edges go. ``weight`` becomes shorter, with the optimizer's numbers for each edge, and loses its gradient.
+
+        :param kept: numbers of edges, ascending, each once
+        """
+        flat = self.flat_places()[kept]
+        state = {} if optimizer is None else optimizer.state.get(self.weight, {})
+        for name, numbers in state.items():
+            if isinstance(numbers, Tensor) and numbers.shape == self.weight.shape:
+                state[name] = numbers[kept]
+        self.weight.grad = None
+        self.weight.data = self.weight.detach()[kept]
+        for name, part in zip(("rows", "columns", "input_rows", "outputs", "places"), self._pattern(flat)):
+            setattr(self, name, part)
+
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *others: Any) -> None:
         rows, columns = state.get(f"{prefix}rows"), state.get(f"{prefix}columns")
         if rows is not None and columns is not None and rows.shape == self.rows.shape:
@@ -449,3 +465,22 @@ def rigl_step(model: nn.Module, optimizer: Optional[torch.optim.Optimizer] = Non
         layer._gradient = None
         moved += len(dropped)
     return moved
+
+
+def prune_step(model: nn.Module, optimizer: Optional[torch.optim.Optimizer] = None, *, density: float) -> int:
+    """Takes edges of the smallest weights away until all SparseLinear together have this density; each keeps the same share of its edges,
+    and one at least. Moments of the optimizer go with their edges. Calls with falling densities while a model learns are gradual magnitude
+    pruning (Zhu and Gupta, To prune, or not to prune, 2017). As parameters become shorter, wrap or compile the model again afterwards.
+
+    :raises UsageError: if density is not above 0 and at most 1
+    :returns: the number of edges that went
+    """
+    _num_edges(density, 1, 1)
+    layers, gone = _layers_of(model), 0
+    places = sum(layer.in_features * layer.out_features for layer in layers)
+    share = density * places / max(sum(layer.num_edges for layer in layers), 1)
+    for layer in layers if share < 1 else []:
+        count = max(1, round(share * layer.num_edges))
+        gone += layer.num_edges - count
+        layer.keep_edges(layer.weight.detach().abs().topk(count).indices.sort().values, optimizer)
+    return gone

@@ -4,6 +4,7 @@
 #include "apps/train_options.hpp"
 #include "apps/train_report.hpp"
 #include "core/error.hpp"
+#include "core/host.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/communicator.hpp"
@@ -44,6 +45,7 @@ public:
     ranks_.together([&] { is_stopped = !train_to_the_end(); });
     if (is_stopped) return stopped;
     summary_.times = ranks_.gather(engine_->times());
+    summary_.processor_waits = ranks_.gather(longest_wait_for_processor() - processor_wait_before_);
     summary_.exchange_way = engine_->exchange_way();
     ranks_.together([&] {
       if (ranks_.is_root()) finish();
@@ -73,6 +75,7 @@ private:
       if (ranks_.is_root()) take_up();
     });
     time_ = Stopwatch();
+    processor_wait_before_ = longest_wait_for_processor();
   }
 
   /// What rank 0 says and opens before the first step of this run.
@@ -267,6 +270,7 @@ private:
   std::optional<TrainProgress> progress_line_; ///< on rank 0
   TrainSummary summary_;
   Stopwatch time_;
+  double processor_wait_before_ = 0.0; ///< seconds, of this rank before its first step
 };
 
 int train(TrainOptions const& options) { return TrainJob(options).run(); }

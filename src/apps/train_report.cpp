@@ -65,6 +65,9 @@ Json as_json(TrainingPlan const& plan) {
           {"activation_bytes", plan.activation_bytes}};
 }
 
+/// The part of the time without a free processor from which on it is said.
+constexpr double busy_part = 0.1;
+
 Json as_json(TrainingTimes const& times) {
   return {{"steps", times.num_steps},
           {"leaves", times.num_leaves},
@@ -135,14 +138,17 @@ void print_ranks(TrainSummary const& summary) {
     all.exchange_bytes += rank.exchange_bytes;
   }
   auto const num_ranks = static_cast<double>(summary.times.size());
+  Json shown = {{"leaves", list_of(leaves)},
+                {"compute", all.compute_seconds / num_ranks},
+                {"exchange", all.exchange_seconds / num_ranks},
+                {"wait", all.wait_seconds / num_ranks},
+                {"bytes", all.exchange_bytes},
+                {"way", summary.exchange_way}};
+  double const busy = std::ranges::max(summary.processor_waits);
+  if (busy > busy_part * summary.seconds) shown["busy"] = busy;
   print_lines({"ranks     leaves {leaves}; on average computing {compute:s}, exchange {exchange:s}, waiting {wait:s}; "
-               "{bytes:B} through {way}"},
-              {{"leaves", list_of(leaves)},
-               {"compute", all.compute_seconds / num_ranks},
-               {"exchange", all.exchange_seconds / num_ranks},
-               {"wait", all.wait_seconds / num_ranks},
-               {"bytes", all.exchange_bytes},
-               {"way", summary.exchange_way}});
+               "{bytes:B} through {way}[; up to {busy:s} without a free processor: other work, or too many threads]"},
+              shown);
 }
 
 Json train_report(TrainOptions const& options, TrainSummary const& summary) {
@@ -151,7 +157,10 @@ Json train_report(TrainOptions const& options, TrainSummary const& summary) {
   Json changes = Json::array();
   for (auto const& change : summary.changes) changes.push_back(as_json(change));
   Json ranks = Json::array();
-  for (auto const& times : summary.times) ranks.push_back(as_json(times));
+  for (std::size_t rank = 0; rank < summary.times.size(); ++rank) {
+    ranks.push_back(as_json(summary.times[rank]));
+    ranks.back()["processor_wait_seconds"] = summary.processor_waits[rank];
+  }
   auto json = report_begin(options, summary);
   json.update({{"plan", as_json(summary.plan)},
                {"steps", summary.num_steps},

@@ -18,10 +18,12 @@ namespace varve {
 struct TrainSummary {
   std::vector<RankDevice> devices;  ///< of the ranks
   std::vector<TrainingTimes> times; ///< of the ranks
-  std::string exchange_way;         ///< Training::exchange_way()
-  std::string recipe;               ///< as JSON
-  AnswerFiles files;                ///< of the samples that are trained with
-  AnswerFiles validation_files;     ///< empty names if there is no validation
+  std::vector<double>
+      processor_waits;          ///< of the ranks: seconds without a free processor (longest_wait_for_processor())
+  std::string exchange_way;     ///< Training::exchange_way()
+  std::string recipe;           ///< as JSON
+  AnswerFiles files;            ///< of the samples that are trained with
+  AnswerFiles validation_files; ///< empty names if there is no validation
   TrainingPlan plan;
   std::uint64_t num_steps = 0;
   std::vector<EpochResult> epochs;    ///< finished by this run, without those before a resumed checkpoint

@@ -15,6 +15,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -186,6 +187,17 @@ std::string processor_name(fs::path const& root) {
     if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
   }
   return {};
+}
+
+double longest_wait_for_processor(fs::path const& root) {
+  double longest = 0.0;
+  std::error_code failed; // no such folder, or a thread that ends: then the loop ends, too
+  for (fs::directory_iterator thread(root / "proc/self/task", failed), end; thread != end; thread.increment(failed)) {
+    std::ifstream times(thread->path() / "schedstat");
+    double computing = 0.0, waiting = 0.0; // nanoseconds
+    if (times >> computing >> waiting) longest = std::max(longest, waiting * 1e-9);
+  }
+  return longest;
 }
 
 std::string host_name() {

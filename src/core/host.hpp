@@ -23,6 +23,10 @@ void limit_memory_to_available();
 /// The model name of the processor, such as "AMD EPYC 9454 48-Core Processor"; empty if the kernel does not report it.
 std::string processor_name(std::filesystem::path const& root = "/");
 
+/// Seconds for which the threads of this process were ready to run while no processor was free: of the thread that
+/// waited longest, since it started. 0 if the kernel does not report them (schedstat).
+double longest_wait_for_processor(std::filesystem::path const& root = "/");
+
 /// The name of this machine, or "unknown".
 std::string host_name();
 

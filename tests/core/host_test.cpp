@@ -131,6 +131,15 @@ TEST_F(HostMemory, ProcessorsAreNamedWhereTheKernelDoes) {
   EXPECT_EQ(processor_name(folder_.path()), "Some CPU: fast @ 2GHz");
 }
 
+TEST_F(HostMemory, TheLongestWaitForAProcessorIsThatOfAThread) {
+  EXPECT_EQ(longest_wait_for_processor(folder_.path()), 0.0);
+  write("proc/self/task/7/schedstat", "9000000000 250000000 12\n");
+  write("proc/self/task/8/schedstat", "0 1500000000 3\n");
+  write("proc/self/task/9/schedstat", "nonsense\n");
+  EXPECT_DOUBLE_EQ(longest_wait_for_processor(folder_.path()), 1.5);
+  EXPECT_GE(longest_wait_for_processor(), 0.0);
+}
+
 TEST(HostMemoryHere, IsMoreThanNothingAndNoMoreThanTheMachine) {
   EXPECT_GT(available_host_memory(), 0U);
   EXPECT_LT(available_host_memory(), std::size_t{1} << 60U);

@@ -35,8 +35,12 @@ if(NOT installed_headers STREQUAL public_headers)
   message(FATAL_ERROR "These headers are installed: ${installed_headers}, expected: ${public_headers}")
 endif()
 
-# Licence, formats, manual page, completion.
-foreach(file IN ITEMS share/doc/varve/LICENSE share/doc/varve/FORMAT.md share/man/man1/varve.1 share/bash-completion/completions/varve)
+# Licence, formats, manual page, completion, job scripts.
+execute_process(COMMAND ${prefix}/share/varve/slurm-cpu/job.sh OUTPUT_QUIET ERROR_VARIABLE said RESULT_VARIABLE failed)
+if(NOT failed OR NOT said MATCHES "SLURM_JOB_ID: sbatch submits this script")
+  message(FATAL_ERROR "The job script ends with ${failed}: ${said}")
+endif()
+foreach(file IN ITEMS share/varve/slurm/common.sh share/doc/varve/LICENSE share/doc/varve/FORMAT.md share/man/man1/varve.1 share/bash-completion/completions/varve)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "${file} is not installed.")
   endif()

@@ -176,6 +176,26 @@ class Command(Folder):
         self.assertEqual(done.returncode, 0)
         self.assertIn("| faster |", done.stdout)
 
+    def test_times_of_a_busy_machine_are_in_doubt_and_no_regression(self):
+        def busy(load, **more):
+            fields = fields_of(machine_more={"units_allowed": 2}, **more)
+            fields["machine"]["system"] = {"load_average_1_minute": load}
+            return fields
+        slow = dict(seconds=[1.5] * 5, commit="new", date="2026-02-01")
+        old = self.file("old.jsonl", busy(2.4, seconds=[1.0] * 5, commit="old"))
+        for name, new, why in [("load", busy(10.3, **slow), "the load was 10.3 on 2 processors"),
+                               ("spread", busy(0.1, **slow | dict(seconds=[1.5, 1.5, 1.6, 3.0, 4.0])), "the middle half of its times varies by 94 %")]:
+            done = compare(old, self.file(name, new), "--fail-on-regression")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("| in doubt |", done.stdout)
+            self.assertNotIn("slower", done.stdout)
+            self.assertIn(f"| new | {why} |", done.stdout)
+        done = compare(old, self.file("quiet", busy(2.9, **slow)), "--fail-on-regression")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("doubt", done.stdout)
+        on_gpu = busy(10.3, **slow | dict(backend="cuda"))  # whose times do not hang on processors
+        self.assertEqual(records.Record(on_gpu, "here").doubts(), [])
+
     def test_what_cannot_be_compared_is_refused_in_a_sentence(self):
         good, wrong, untimed, old = fields_of(), fields_of(), fields_of(seconds=[]), fields_of(record_version=2)
         wrong["check"] = {"right": False, "way": "-", "samples": 1}
