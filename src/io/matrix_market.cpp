@@ -198,6 +198,9 @@ private:
     if (rest_.starts_with('+')) rest_.remove_prefix(1);
     auto const* const end = rest_.data() + rest_.size();
     auto const [next, error] = std::from_chars(rest_.data(), end, number);
+    bool const is_of_fortran = error == std::errc() && next != end && (*next == 'D' || *next == 'd');
+    if (is_of_fortran) fail(fmt::format("{}, with e in place of Fortran's D", expected));
+    if (error == std::errc::result_out_of_range) fail(fmt::format("{} within the range of its type", expected));
     if (error != std::errc() || (next != end && *next != ' ' && *next != '\t')) fail(expected);
     rest_.remove_prefix(static_cast<std::size_t>(next - rest_.data()));
     rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t"), rest_.size()));
@@ -244,7 +247,10 @@ private:
     if (row < 1 || row > parts_.num_rows) fail(fmt::format("a row from 1 to {}", parts_.num_rows));
     if (column < 1 || column > parts_.num_columns) fail(fmt::format("a column from 1 to {}", parts_.num_columns));
     if (banner_.is_symmetric && column > row) fail("an entry on or below the diagonal of a symmetric matrix");
-    add(row - 1, column - 1, banner_.is_pattern ? 1.0 : take_value());
+    double const value = banner_.is_pattern ? 1.0 : take_value();
+    if (row == column && banner_.mirrored_sign < 0.0 && value != 0.0)
+      fail("nothing but 0 on the diagonal of a skew-symmetric matrix");
+    add(row - 1, column - 1, value);
   }
 
   void add(std::uint64_t row, std::uint64_t column, double value) {
