@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Loss, accuracy and confusion of last activations.
+
 #include <varve/inference.hpp>
 #include <varve/samples.hpp>
 #include <varve/types.hpp>
@@ -10,17 +13,18 @@
 #include <string>
 #include <utility>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// How well last activations fit labels or targets. Losses are those of `varve evaluate`, in double.
 struct Evaluation {
-  std::size_t num_samples = 0;
-  double loss = 0.0;          ///< mean over the samples
-  std::size_t num_right = 0;  ///< samples whose largest output (the lowest of equal ones) is their label
-  std::size_t num_in_top = 0; ///< samples whose label is among the `top` largest outputs
+  std::size_t num_samples = 0; ///< samples that were evaluated
+  double loss = 0.0;           ///< mean over the samples
+  std::size_t num_right = 0;   ///< samples whose largest output (the lowest of equal ones) is their label
+  std::size_t num_in_top = 0;  ///< samples whose label is among the `top` largest outputs
   /// The number of samples by (label, predicted class); pairs without samples are absent.
   std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> confusion;
 
+  /// Share of samples whose largest output is their label.
   double accuracy() const { return static_cast<double>(num_right) / static_cast<double>(num_samples); }
 };
 
@@ -33,4 +37,4 @@ Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::s
 Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers const& answers,
                     std::string const& loss = "cross-entropy", std::size_t top = 5);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Networks and samples from a seed.
+
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
 
@@ -9,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// The networks of the Graph Challenge in structure (`varve generate radixnet`): neurons a power of two from 32 on.
 /// Layers are made when they are needed. Throws UsageError about the numbers.
@@ -24,10 +27,11 @@ struct RandomRecipe {
   std::optional<std::size_t> degree; ///< inputs that every output reads
   std::optional<double> density;     ///< probability of every edge, above 0 and at most 1
   std::optional<double> weight;      ///< one weight for all edges
-  double gain = 1.0;
-  double lowest_bias = -0.1, highest_bias = 0.1;
-  double cap = 1.0;
-  std::uint64_t seed = 1;
+  double gain = 1.0;                 ///< without weight: weights are uniform in +- gain * sqrt(6 / inputs per output)
+  double lowest_bias = -0.1;         ///< of the uniform biases
+  double highest_bias = 0.1;         ///< of the uniform biases
+  double cap = 1.0;                  ///< of the clipped ReLU
+  std::uint64_t seed = 1;            ///< equal seeds give equal networks on every machine
 };
 
 /// A network without structure. Throws UsageError about the recipe.
@@ -36,10 +40,10 @@ Network random_network(RandomRecipe const& recipe);
 /// Samples of random values in (0, 1], each neuron with probability `density`.
 Samples random_samples(std::size_t neurons, std::size_t num_samples, double density, std::uint64_t seed = 1);
 
-/// The pattern of a network with biases 0 and weights to begin training with: "he" or "identity"
+/// The pattern of a network with biases 0 and initial weights for training: "he" or "identity"
 /// (`varve generate weights`). Activations: of all layers but the last, and of the last; empty: those of the pattern.
 Network initial_network(Network const& pattern, std::string const& weights = "he",
                         std::optional<Activation> const& activation = {},
                         std::optional<Activation> const& last_activation = {}, std::uint64_t seed = 1);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

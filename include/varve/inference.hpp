@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Networks prepared for a backend, and how samples run through them.
+
 #include <varve/matrix.hpp>
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
@@ -12,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// How a network is run. Names and defaults are those of `varve infer` (`varve infer --help`).
 struct InferenceOptions {
@@ -22,7 +25,7 @@ struct InferenceOptions {
   std::string reductions = "auto";                   ///< "auto", "none", or a list of names with commas
   std::string edge_order = "balanced";               ///< "balanced" or "ascending"
   std::string formats = "auto";                      ///< formats that the plan may use, with commas
-  std::string kernel = "auto";                       ///< the kernel of all layers that it can run
+  std::string kernel = "auto";                       ///< use this kernel for every layer that supports it
   std::optional<std::size_t> batch;                  ///< samples at a time; empty: the plan chooses
   std::optional<std::size_t> expected_samples;       ///< samples of a call, if known
   std::optional<std::size_t> memory_limit;           ///< bytes, as --memory-limit
@@ -31,8 +34,8 @@ struct InferenceOptions {
 
 /// What infer() returns besides the live samples.
 struct Wanted {
-  bool activations = true;
-  bool predictions = false;
+  bool activations = true;  ///< all nonzero last activations
+  bool predictions = false; ///< the output of the largest activation of each sample
 };
 
 /// The result of a call.
@@ -47,15 +50,20 @@ struct InferenceResult {
 /// A dense matrix in memory that the device of a backend can access: element (row, column) is number
 /// row * row_stride + column * column_stride of `data`, an array of the type of the precision. See varve/kokkos.hpp.
 struct DeviceInput {
-  void const* data = nullptr;
-  std::size_t num_rows = 0, num_columns = 0;
-  std::size_t row_stride = 0, column_stride = 0;
+  void const* data = nullptr;    ///< element (0, 0), in memory of the device
+  std::size_t num_rows = 0;      ///< samples
+  std::size_t num_columns = 0;   ///< inputs
+  std::size_t row_stride = 0;    ///< elements from a row to the next
+  std::size_t column_stride = 0; ///< elements from a column to the next
 };
-/// As DeviceInput, to be written.
+
+/// A matrix like DeviceInput that a call writes.
 struct DeviceOutput {
-  void* data = nullptr;
-  std::size_t num_rows = 0, num_columns = 0;
-  std::size_t row_stride = 0, column_stride = 0;
+  void* data = nullptr;          ///< element (0, 0), in memory of the device
+  std::size_t num_rows = 0;      ///< samples
+  std::size_t num_columns = 0;   ///< outputs
+  std::size_t row_stride = 0;    ///< elements from a row to the next
+  std::size_t column_stride = 0; ///< elements from a column to the next
 };
 
 /// A network prepared once for a backend and run often. One thread at a time may use it. Batches of several, steps of
@@ -67,12 +75,18 @@ public:
   /// weights are too large for the precision, ResourceError if memory does not suffice or Kokkos does not run.
   explicit PreparedNetwork(Network const& network, InferenceOptions const& options = {});
   ~PreparedNetwork();
+  /// Takes what is prepared; the other object can only be assigned to or destroyed.
   PreparedNetwork(PreparedNetwork&&) noexcept;
+  /// Takes what is prepared, as the constructor does.
   PreparedNetwork& operator=(PreparedNetwork&&) noexcept;
 
+  /// Values of a sample.
   std::size_t num_inputs() const;
+  /// Last activations of a sample.
   std::size_t num_outputs() const;
+  /// The backend that runs the layers.
   Backend backend() const;
+  /// The type of activations and weights.
   Precision precision() const;
 
   /// Runs samples [samples, inputs]. Progress is called between batches of about a second at most. Throws InputError if
@@ -94,4 +108,4 @@ private:
   std::unique_ptr<Contents> contents_;
 };
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

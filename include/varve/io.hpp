@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Networks, samples and labels in files.
+
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
 #include <varve/types.hpp>
@@ -9,14 +12,14 @@
 #include <optional>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
-/// What text of the challenge does not say of its network.
+/// What the challenge's text files do not say about their network.
 struct OpenOptions {
   std::optional<std::size_t> neurons = std::nullopt; ///< neurons per layer
-  std::optional<std::size_t> layers = std::nullopt;
-  std::optional<double> bias = std::nullopt; ///< the bias of every neuron
-  std::optional<double> cap = std::nullopt;  ///< the cap of every clipped ReLU
+  std::optional<std::size_t> layers = std::nullopt;  ///< the first layers; empty: all that there are
+  std::optional<double> bias = std::nullopt;         ///< the bias of every neuron
+  std::optional<double> cap = std::nullopt;          ///< the cap of every clipped ReLU
 };
 
 /// Opens a network in any format of FORMAT.md, recognized by its content. Layers are read when they are needed. Throws
@@ -35,8 +38,8 @@ Samples open_samples(std::filesystem::path const& path, std::optional<std::size_
 /// save_network().
 void save_samples(Samples const& samples, std::filesystem::path const& path);
 
-/// Reads the classes of all these samples, from a sample file, an IDX file, or text with one class a
+/// Reads the classes of all these samples from a sample file, an IDX file, or text with one class a
 /// line. Throws InputError if the file is broken or holds the labels of other samples.
 std::vector<NeuronIndex> open_labels(std::filesystem::path const& path, Samples const& samples);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,12 +1,15 @@
 #pragma once
 
+/// \file
+/// Inference on Kokkos Views.
+
 #include <varve/inference.hpp>
 
 #include <Kokkos_Core.hpp>
 
 #include <type_traits>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// The backend of a Kokkos execution space.
 template <class ExecutionSpace>
@@ -49,4 +52,4 @@ InferenceResult infer(PreparedNetwork& network, ExecutionSpace const& space, Inp
       {activations.data(), activations.extent(0), activations.extent(1), activations.stride(0), activations.stride(1)});
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

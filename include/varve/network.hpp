@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Networks, their layers, and smaller networks made from them.
+
 #include <varve/matrix.hpp>
 #include <varve/types.hpp>
 
@@ -12,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// The activation functions; Activation has their formulas.
 enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh, softplus };
@@ -21,17 +24,25 @@ enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, t
 /// min(max(x, 0), cap) (clipped_relu), x or slope * x below zero (leaky_relu), 1 / (1 + exp(-x)), tanh(x), log(1 +
 /// exp(x)).
 struct Activation {
-  ActivationKind kind = ActivationKind::relu;
+  ActivationKind kind = ActivationKind::relu; ///< the function
   double parameter = 0.0; ///< the cap of clipped_relu, above 0; the slope of leaky_relu, between 0 and 1; else unused
 
+  /// x.
   static Activation identity() { return {ActivationKind::identity, 0.0}; }
+  /// max(x, 0).
   static Activation relu() { return {ActivationKind::relu, 0.0}; }
+  /// min(max(x, 0), cap), with a cap above 0.
   static Activation clipped_relu(double cap) { return {ActivationKind::clipped_relu, cap}; }
+  /// x, or slope * x below zero, with a slope between 0 and 1.
   static Activation leaky_relu(double slope) { return {ActivationKind::leaky_relu, slope}; }
+  /// 1 / (1 + exp(-x)).
   static Activation sigmoid() { return {ActivationKind::sigmoid, 0.0}; }
+  /// tanh(x).
   static Activation tanh() { return {ActivationKind::tanh, 0.0}; }
+  /// log(1 + exp(x)).
   static Activation softplus() { return {ActivationKind::softplus, 0.0}; }
 
+  /// Equal kind and parameter.
   bool operator==(Activation const&) const = default;
 };
 
@@ -39,21 +50,26 @@ struct Activation {
 struct Layer {
   CsrMatrix weights;                ///< shape [outputs, inputs]
   std::vector<double> bias = {0.0}; ///< one per output, or exactly one for all
-  Activation activation;
+  Activation activation;            ///< of all outputs
 
+  /// Equal weights, in equal order, biases and activation.
   bool operator==(Layer const&) const = default;
 };
 
 /// A network that is never changed. Copies share its layers. All methods may be called by several threads at a time.
 class Network {
 public:
-  /// Layers whose arrays are moved in; the outputs of each are the inputs of the next. `name` stands in messages.
+  /// Layers whose arrays are moved in; the outputs of each are the inputs of the next. Messages quote `name`.
   /// Throws InputError, naming the layer, if there is none, one is malformed, or two do not fit.
   explicit Network(std::vector<Layer> layers, std::string const& name = "network in memory");
 
+  /// The name in messages: the file, or what the constructor was given.
   std::string name() const;
+  /// Layers, at least one.
   std::size_t num_layers() const;
+  /// Values of a sample: the columns of the first layer.
   std::size_t num_inputs() const;
+  /// Last activations of a sample: the rows of the last layer.
   std::size_t num_outputs() const;
   /// The number of weights. Reads all layers of a network that was opened from a file.
   EdgeOffset num_edges() const;
@@ -66,6 +82,7 @@ public:
 
   /// The private part of a network.
   struct Contents;
+  /// For the library itself.
   Contents const& contents() const { return *contents_; }
 
 private:
@@ -77,9 +94,12 @@ private:
 /// Builds a network layer by layer from arrays of the caller, which are copied.
 class NetworkBuilder {
 public:
+  /// A builder without layers.
   NetworkBuilder();
   ~NetworkBuilder();
+  /// Takes the layers; the other builder can only be assigned to or destroyed.
   NetworkBuilder(NetworkBuilder&&) noexcept;
+  /// Takes the layers, as the constructor does.
   NetworkBuilder& operator=(NetworkBuilder&&) noexcept;
 
   /// Adds a layer with weights [outputs, inputs], whose rows are outputs, and a bias per output or one for all. Throws
@@ -108,4 +128,4 @@ Network reduced(Network const& network, ReductionPasses const& passes = {});
 /// by inputs times outputs, of each layer or of the whole network.
 Network pruned(Network const& network, double density, bool over_whole_network = false);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Products of dense matrices of any size.
+
 #include <varve/types.hpp>
 
 #include <cstddef>
@@ -9,15 +12,17 @@
 #include <type_traits>
 #include <variant>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// A dense matrix in host memory that belongs to the caller: number (row, column) is
 /// data[row * row_stride + column * column_stride]. Strides count numbers and may be negative.
 template <class Scalar>
 struct DenseView {
-  Scalar* data = nullptr;
-  std::size_t num_rows = 0, num_columns = 0;
-  std::ptrdiff_t row_stride = 0, column_stride = 0;
+  Scalar* data = nullptr;           ///< number (0, 0)
+  std::size_t num_rows = 0;         ///< rows
+  std::size_t num_columns = 0;      ///< columns
+  std::ptrdiff_t row_stride = 0;    ///< numbers from a row to the next
+  std::ptrdiff_t column_stride = 0; ///< numbers from a column to the next
 
   /// A matrix whose numbers lie row by row, without gaps.
   static DenseView by_rows(Scalar* data, std::size_t num_rows, std::size_t num_columns) {
@@ -33,12 +38,13 @@ struct DenseView {
 
 /// A file with a dense matrix (FORMAT.md), which may be larger than memory.
 struct MatrixFile {
-  std::string name;
+  std::string name; ///< its path
 };
 
-/// What a file says of its matrix.
+/// Shape and type of the matrix in a file.
 struct MatrixDescription {
-  std::size_t num_rows = 0, num_columns = 0;
+  std::size_t num_rows = 0;                          ///< rows
+  std::size_t num_columns = 0;                       ///< columns
   Precision precision = Precision::single_precision; ///< of the numbers as they are stored
 };
 
@@ -54,22 +60,23 @@ using ProductTarget = std::variant<DenseView<float>, DenseView<double>, MatrixFi
 
 /// How a product is computed. Names and defaults are those of `varve multiply` (`varve multiply --help`).
 struct ProductOptions {
-  bool transpose_a = false;            ///< op(A) is A transposed
-  bool transpose_b = false;            ///< op(B) is B transposed
-  double alpha = 1.0;                  ///< factor of the product
-  double beta = 1.0;                   ///< factor of `added`
-  std::optional<ProductOperand> added; ///< C0, of the shape of C
-  Precision precision = Precision::single_precision;
+  bool transpose_a = false;                          ///< op(A) is A transposed
+  bool transpose_b = false;                          ///< op(B) is B transposed
+  double alpha = 1.0;                                ///< factor of the product
+  double beta = 1.0;                                 ///< factor of `added`
+  std::optional<ProductOperand> added;               ///< C0, of the shape of C
+  Precision precision = Precision::single_precision; ///< of C and of all arithmetic
   std::optional<std::size_t> tile; ///< rows and columns of the tiles of C; empty: many that fit the device
   std::optional<Backend> backend;  ///< empty: the fastest of this build
   std::optional<std::size_t> device_memory_limit; ///< bytes for tiles; empty: nine tenths of what is free, on CPUs half
 };
 
-/// What is known of a product that was computed.
+/// The result of a product beside C itself.
 struct ProductResult {
-  std::size_t num_rows = 0, num_columns = 0; ///< of C
-  std::size_t tile = 0;                      ///< rows and columns of its tiles
-  std::uint64_t hash = 0;                    ///< of its nonzero numbers, as `varve multiply` prints it
+  std::size_t num_rows = 0;    ///< of C
+  std::size_t num_columns = 0; ///< of C
+  std::size_t tile = 0;        ///< rows and columns of its tiles
+  std::uint64_t hash = 0;      ///< of its nonzero numbers, as `varve multiply` prints it
 };
 
 /// C = alpha op(A) op(B) + beta C0, where op(A) has shape [rows, depth], op(B) [depth, columns], and C and C0
@@ -83,4 +90,4 @@ struct ProductResult {
 ProductResult multiply(ProductOperand const& a, ProductOperand const& b, ProductTarget const& c,
                        ProductOptions const& options = {}, Progress const& progress = {});
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,11 +1,14 @@
 #pragma once
 
+/// \file
+/// Start and end of Kokkos and MPI.
+
 #include <varve/namespace.hpp>
 
 #include <memory>
 #include <optional>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// How Kokkos and MPI start.
 struct RuntimeOptions {
@@ -26,8 +29,9 @@ public:
   Runtime(Runtime const&) = delete;
   Runtime& operator=(Runtime const&) = delete;
 
-  /// This process among those that MPI started; 0 of 1 without MPI.
+  /// The number of this process among those that MPI started, from 0; 0 without MPI.
   int rank() const;
+  /// Processes that MPI started; 1 without MPI.
   int num_ranks() const;
 
 private:
@@ -35,4 +39,4 @@ private:
   std::unique_ptr<Contents> contents_;
 };
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

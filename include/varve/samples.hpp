@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Samples and the answers to them.
+
 #include <varve/matrix.hpp>
 #include <varve/types.hpp>
 
@@ -9,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// Samples that are never changed: a sparse matrix [samples, neurons], numbered from first_sample() on. Copies share
 /// it.
@@ -21,18 +24,24 @@ public:
   /// Samples with the nonzero values of a dense matrix [num_samples, num_neurons], row by row. Throws InputError unless
   /// there are num_samples * num_neurons finite values.
   static Samples from_dense(std::span<float const> values, std::size_t num_samples, std::size_t num_neurons);
+  /// The same for double.
   static Samples from_dense(std::span<double const> values, std::size_t num_samples, std::size_t num_neurons);
 
+  /// Samples, which are rows.
   std::size_t num_samples() const;
+  /// Values of a sample.
   std::size_t num_neurons() const;
+  /// Values that are not 0.
   EdgeOffset num_entries() const;
-  SampleIndex first_sample() const; ///< the number of row 0
+  /// The number of row 0.
+  SampleIndex first_sample() const;
 
   /// A copy of the samples as a matrix.
   CsrMatrix rows() const;
 
   /// The private part of samples.
   struct Contents;
+  /// For the library itself.
   Contents const& contents() const { return *contents_; }
 
 private:
@@ -47,4 +56,4 @@ struct Answers {
   CsrMatrix targets;               ///< shape [samples, outputs]; without rows if there are labels
 };
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Numbers, precisions and backends.
+
 #include <varve/namespace.hpp>
 
 #include <cstddef>
@@ -8,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// Index of a neuron within its layer, from 0.
 using NeuronIndex = std::uint32_t;
@@ -38,4 +41,4 @@ std::vector<Backend> compiled_backends();
 /// ends the call that it was given to, and reaches the caller.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

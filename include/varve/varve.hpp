@@ -1,6 +1,8 @@
 #pragma once
 
+/// \file
 /// Everything of Varve that does not need the headers of Kokkos. (varve/kokkos.hpp takes Views.)
+
 #include <varve/error.hpp>
 #include <varve/evaluate.hpp>
 #include <varve/generate.hpp>

@@ -1,5 +1,8 @@
 #pragma once
 
+/// \file
+/// Samples judged by plain loops or exact arithmetic.
+
 #include <varve/matrix.hpp>
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
@@ -7,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// The arithmetic in which samples are judged.
 enum class Arithmetic {
@@ -18,16 +21,18 @@ enum class Arithmetic {
 /// The judgement of one sample.
 struct Verdict {
   bool is_alive = false; ///< some activation of the last layer is not 0
-  /// No order of summation, merging of neurons or rounding can change is_alive in float, or in double.
-  bool is_certain_in_float = false, is_certain_in_double = false;
+  /// No order of summation, merging of neurons or rounding can change is_alive in float.
+  bool is_certain_in_float = false;
+  /// The same in double.
+  bool is_certain_in_double = false;
   /// Distance from the other category, in units of weighted sum plus bias; 0: a threshold was met exactly.
   double margin = std::numeric_limits<double>::infinity();
 };
 
 /// The judgement of all samples.
 struct Verdicts {
-  std::vector<Verdict> of_samples;
-  CsrMatrix activations; ///< if asked for: nonzero last activations [samples, outputs]
+  std::vector<Verdict> of_samples; ///< one for each sample
+  CsrMatrix activations;           ///< if asked for: nonzero last activations [samples, outputs]
 };
 
 /// Judges samples by the plain loops or the exact arithmetic of `varve verify`, on the host: slowly, and independently
@@ -35,4 +40,4 @@ struct Verdicts {
 Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithmetic = Arithmetic::exact,
                bool wants_activations = false);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -1,19 +1,24 @@
 #pragma once
 
+/// \file
+/// Versions of headers and library.
+
 #include <varve/namespace.hpp>
 
 #include <string>
 
-/// The version of these headers.
+/// The major version of these headers.
 #define VARVE_VERSION_MAJOR 0
-#define VARVE_VERSION_MINOR 2
+/// The minor version of these headers.
+#define VARVE_VERSION_MINOR 3
+/// The patch version of these headers.
 #define VARVE_VERSION_PATCH 0
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// What the library was built from.
 struct BuildDescription {
-  std::string version;         ///< "0.2.0"
+  std::string version;         ///< "0.3.0"
   std::string commit;          ///< abbreviated; "unknown" outside a checkout
   std::string compiler;        ///< name and version
   std::string build_type;      ///< of CMake
@@ -24,4 +29,4 @@ struct BuildDescription {
 /// What the linked library was built from.
 BuildDescription build_description();
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -13,11 +13,11 @@
 namespace varve {
 
 // The errors of the public headers: whoever uses the library catches what its parts throw.
-using v0_2::Error;
-using v0_2::ErrorKind;
-using v0_2::InputError;
-using v0_2::ResourceError;
-using v0_2::UsageError;
+using v0_3::Error;
+using v0_3::ErrorKind;
+using v0_3::InputError;
+using v0_3::ResourceError;
+using v0_3::UsageError;
 
 } // namespace varve
 

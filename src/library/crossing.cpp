@@ -6,7 +6,7 @@
 
 #include <limits>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 template <class Enumeration>
@@ -73,4 +73,4 @@ varve::Answers to_private(Answers const& answers, std::string const& place) {
   return {answers.labels, to_private(answers.targets, place)};
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -18,9 +18,9 @@
 #include <string>
 #include <utility>
 
-/// What crosses the border between the public headers (namespace varve::v0_2) and the library (namespace varve):
+/// What crosses the border between the public headers (namespace varve::v0_3) and the library (namespace varve):
 /// matrices, layers. The private parts of public classes.
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 varve::Backend to_private(Backend backend);
 Backend to_public(varve::Backend backend);
@@ -63,4 +63,4 @@ struct Samples::Contents {
 /// Samples that keep this set.
 Samples hold(varve::SampleSet set);
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -6,7 +6,7 @@
 
 #include <varve/verify.hpp>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top) {
   auto const matrix = to_private(activations, "activations");
@@ -46,4 +46,4 @@ Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithm
   return verdicts;
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

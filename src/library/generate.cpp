@@ -4,12 +4,12 @@
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 std::optional<varve::Activation> to_private(std::optional<Activation> const& activation) {
   if (!activation) return std::nullopt;
-  auto const own = v0_2::to_private(*activation);
+  auto const own = v0_3::to_private(*activation);
   varve::require_valid(own, "initial weights");
   return own;
 }
@@ -41,4 +41,4 @@ Network initial_network(Network const& pattern, std::string const& weights, std:
   return hold_copy(varve::InitialNetwork(*pattern.contents().source, recipe));
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

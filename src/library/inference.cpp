@@ -13,7 +13,7 @@
 #include <limits>
 #include <utility>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 varve::InferenceOptions to_private(InferenceOptions const& options) {
@@ -122,7 +122,7 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
   auto& own = *contents_;
   if (backend != this->backend())
     throw UsageError(fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
-                                 v0_2::to_string(backend), v0_2::to_string(this->backend())));
+                                 v0_3::to_string(backend), v0_3::to_string(this->backend())));
   if (precision != own.precision)
     throw UsageError(own.precision == Precision::double_precision
                          ? "the Views hold float, but the network was prepared for double"
@@ -166,4 +166,4 @@ std::vector<std::string> PreparedNetwork::plan_lines(std::size_t num_samples) {
   return varve::to_text(own.inference->plan());
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

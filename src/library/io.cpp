@@ -4,7 +4,7 @@
 #include "io/open.hpp"
 #include "library/crossing.hpp"
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 Network open_network(std::filesystem::path const& path, OpenOptions const& options) {
   return hold(varve::open_network(path, {options.neurons, options.layers, options.bias, options.cap}));
@@ -28,4 +28,4 @@ std::vector<NeuronIndex> open_labels(std::filesystem::path const& path, Samples 
   return varve::open_labels(path, {first, first + samples.num_samples()}, varve::OtherSamples::refused).classes;
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

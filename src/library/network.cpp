@@ -10,7 +10,7 @@
 
 #include <utility>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 std::string place_of(std::size_t layer) { return fmt::format("layer {}: weights", layer); }
@@ -107,4 +107,4 @@ Network pruned(Network const& network, double density, bool over_whole_network) 
   return hold_copy(varve::PrunedNetwork(*network.contents().source, density, scope));
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

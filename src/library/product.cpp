@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 using varve::MatrixBlock;
@@ -200,4 +200,4 @@ ProductResult multiply(ProductOperand const& a, ProductOperand const& b, Product
                                                           : Product<float>(a, b, c, options).run(progress);
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

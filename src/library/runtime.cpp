@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 std::atomic<bool> a_runtime_lives = false;
@@ -72,4 +72,4 @@ void require_kokkos() {
     throw ResourceError("Kokkos does not run: make a varve::Runtime at the start of the program, and destroy it last");
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 /// Throws InputError unless there are rows * columns values.
@@ -58,4 +58,4 @@ EdgeOffset Samples::num_entries() const { return contents_->set().matrix.num_ent
 SampleIndex Samples::first_sample() const { return contents_->batch.first_sample(); }
 CsrMatrix Samples::rows() const { return to_public(contents_->set().matrix); }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

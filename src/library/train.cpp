@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 namespace {
 
 varve::Recipe to_private(Recipe const& recipe) {
@@ -106,4 +106,4 @@ TrainedNetwork train(Network const& network, Samples const& samples, Answers con
                         trainer.progress().best_epoch};
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 /// The right to use the devices of this process, which one thread has at a time; others wait. Kernels share the device,
 /// and an instance of one of Kokkos's execution spaces serves one thread at a time. A thread may take it again while
@@ -25,4 +25,4 @@ struct FreeInTurn {
   }
 };
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

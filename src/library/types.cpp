@@ -5,7 +5,7 @@
 
 #include <varve/version.hpp>
 
-namespace varve::v0_2 {
+namespace varve::v0_3 {
 
 std::string to_string(Backend backend) { return varve::to_string(to_private(backend)); }
 
@@ -23,4 +23,4 @@ BuildDescription build_description() {
           std::string(from.build_type), std::string(from.kokkos_version), std::string(from.kokkos_backends)};
 }
 
-} // namespace varve::v0_2
+} // namespace varve::v0_3

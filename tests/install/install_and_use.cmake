@@ -54,7 +54,7 @@ set(outside -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_C
 
 # Before 1.0 a minor version may change interfaces: only the same one is compatible. One folder, in which the compiler is
 # looked at once.
-foreach(pair IN ITEMS "0.2;found" "0.2.0;found" "0.1;refused" "0.3;refused" "0.2.9;refused" "1;refused")
+foreach(pair IN ITEMS "0.3;found" "0.3.0;found" "0.2;refused" "0.4;refused" "0.3.9;refused" "1;refused")
   list(POP_FRONT pair wanted)
   execute_process(COMMAND ${CMAKE_COMMAND} -S ${EXAMPLE_DIR}/../version -B ${WORK_DIR}/version -DWANTED=${wanted} ${outside}
                   OUTPUT_VARIABLE said RESULT_VARIABLE failed)

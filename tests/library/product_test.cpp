@@ -19,7 +19,7 @@
 namespace varve::test {
 namespace {
 
-namespace face = varve::v0_2;
+namespace face = varve::v0_3;
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;

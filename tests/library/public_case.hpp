@@ -12,7 +12,7 @@
 /// Private networks and samples as the public headers take them.
 namespace varve::test {
 
-namespace face = varve::v0_2;
+namespace face = varve::v0_3;
 
 inline face::CsrView view_of(SparseMatrix const& matrix) {
   return {matrix.num_rows, matrix.num_columns, matrix.row_pointers, matrix.column_indices, matrix.values};
