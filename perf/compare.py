@@ -132,7 +132,7 @@ def portability_section(found):
                           for machine, part in efficiencies.items())
         rows.append([*problem[:3], contender, f"{100 * metric:.3g} %", parts])
     return ["## Performance portability", "",
-            "Harmonic mean over machines of the best known time over one's own (Pennycook, Sewall and Lee); 0 where one does not run.",
+            "Harmonic mean over machines of the best known time over the contender's (Pennycook, Sewall and Lee); 0 where one does not run.",
             ""] + markdown_table(["case", "samples", "precision", "contender", "metric", "efficiency"], rows)
 
 

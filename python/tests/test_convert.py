@@ -164,7 +164,7 @@ def test_dense_matrices(tmp_path, kind, monkeypatch):
         (["m.npy", "out.safetensors", "--activation", "softmax"], 2, "invalid choice: 'softmax'"),
         (["m.npy", "out.safetensors", "--activation", "leaky_relu"], 3, "m.npy: layer 0: found no slope for the activation leaky_relu"),
         (["m.npy", "out.safetensors", "--labels", "m.npy"], 3, "m.npy: found an array of the shape (3, 4), expected one dimension"),
-        (["m.npy:x", "out.safetensors"], 3, 'm.npy: "x" is no dense matrix'),
+        (["m.npy:x", "out.safetensors"], 3, 'm.npy: "x" is not a dense matrix'),
         (["text", "out.safetensors"], 2, "text is text and does not say how many neurons"),
         ([".", "out.safetensors", "--cap", "1"], 2, "out.safetensors would become a part of the folder ., which is read"),
         (["m.npy", "none/out.safetensors"], 4, "none/out.safetensors cannot be written: No such file or directory"),
@@ -847,7 +847,7 @@ def test_fields_of_a_model_may_come_in_any_order(tmp_path):
     assert varve.Network.from_file(tmp_path / "m").num_layers == 1
     for other in (rest, rest + b"\x08\0", rest + b"xy" + head, b"20\t5\t0.5\n", b"2\t5\t0.5\n22\t5\t0.5\n", b"", (rest + head)[:-2]):
         (tmp_path / "m").write_bytes(other)
-        with pytest.raises(varve.InputError, match="is no network"):
+        with pytest.raises(varve.InputError, match="is not a network"):
             varve.Network.from_file(tmp_path / "m")
 
 

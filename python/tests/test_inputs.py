@@ -161,7 +161,7 @@ def test_other_files_are_refused_by_what_they_are(tmp_path, sentence):
         ("1,2\n3,inf\n", "the value inf in row 1, column 1"),
         (svmlight() + "1 2:3 x\n", 'an svmlight file with "1 2:3 x" as sample 6, expected an answer and number:value'),
         ("1 1:2\n1 qid:1 2:3\n", 'an svmlight file with "1 qid:1 2:3" as sample 1'),
-        ("1 1:2\n1 2.5:3\n", "a feature whose number is no whole one|as sample 1"),
+        ("1 1:2\n1 2.5:3\n", "a feature whose number is not a whole number|as sample 1"),
         ("1 1:2 1:3\n", "row 0, column 0 .* a second time"),
         ("1 7:2\n", "an svmlight file with the feature 7, expected 4 features, from 1 on"),
         (table(np.column_stack([LABELS, X])), "holds samples of 5 neurons, the network has 4 inputs, one of which may hold labels: a first row with names"),
@@ -182,7 +182,7 @@ def test_text_of_the_challenge_is_no_table(tmp_path):
 
 @pytest.mark.parametrize("labels", [np.array(["a", "b", "c"])[LABELS], list("abcabc"), np.array(list("abcabc"), object)])
 def test_names_of_classes_are_refused_with_what_to_do(labels):
-    with pytest.raises(varve.InputError, match=r"labels are no numbers; numpy.unique\(labels, return_inverse=True\)\[1\] gives each"):
+    with pytest.raises(varve.InputError, match=r"labels are not numbers; numpy.unique\(labels, return_inverse=True\)\[1\] gives each"):
         varve.Network.from_scipy([np.eye(4)]).evaluate(X, labels)
     with pytest.raises(varve.InputError, match="one label per sample; rows that are 1 at the right output are targets"):
         varve.Network.from_scipy([np.eye(4)]).evaluate(X, np.eye(4)[LABELS])

@@ -210,7 +210,7 @@ def test_a_warm_start_goes_on_from_the_network_before(digits):
     first = cold.network_
     assert warm.network_ == first and cold.fit(X[:600], y[:600]).network_ == first
     assert warm.fit(X[:600], y[:600]).network_ != first and warm.history_[0].loss < cold.history_[-1].loss
-    with pytest.raises(ValueError, match="warm_start goes on with the same classes"):
+    with pytest.raises(ValueError, match="warm_start continues with the same classes"):
         warm.fit(X[:600], y[:600] % 3)
 
 

@@ -142,7 +142,7 @@ def test_states_copies_and_pickles():
     assert torch.equal(fewer(x), made[0](x))
     broken = dict(made[0].state_dict())
     broken["columns"] = broken["columns"] + 20
-    with pytest.raises(varve.InputError, match="are no pattern of 20 inputs"):
+    with pytest.raises(varve.InputError, match="are not a pattern of 20 inputs"):
         fewer.load_state_dict(broken)
 
 

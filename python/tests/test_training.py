@@ -426,7 +426,7 @@ def test_a_training_says_how_far_it_is(start, samples):
         ({"labels": [np.inf, 1]}, "labels of X are 1.0 to inf, expected the index of an output"),
         ({"targets": [[1.0, 1.0, np.nan, 1.0]] * 2}, "targets of X hold the value nan, expected finite numbers"),
         ({"targets": [[1.0, 1.0, 1e39, 1.0]] * 2}, "X: targets: sample 0 has the value 1e\\+39 at neuron 2, beyond .*float64"),
-        ({"labels": [0, 1], "validation": np.ones((2, 20))}, r"validation is no pair, expected \(samples, labels\)"),
+        ({"labels": [0, 1], "validation": np.ones((2, 20))}, r"validation is not a pair, expected \(samples, labels\)"),
         ({"labels": [0, 1], "momentum": 2.0, "optimizer": "momentum"}, "momentum"),
         ({"labels": [0, 1], "pattern": "prune"}, "no way 'prune'"),
         ({"labels": [0, 1], "pattern": "set", "pattern_fraction": 2.0}, "fraction"),

@@ -256,7 +256,7 @@ def overlap(X: Any, out: Any) -> bool:
 
 
 def _bounds_on_gpu(array: Any) -> Any:
-    """The address of the first byte of an array with ascending strides, and that behind the last; None if it does not tell."""
+    """The address of the first byte of an array with ascending strides, and that after the last; None if it does not have one."""
     try:
         found = array.__cuda_array_interface__  # torch and CuPy have it for AMD's GPUs, too
     except (AttributeError, RuntimeError, TypeError):
@@ -426,7 +426,7 @@ def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarra
     """One whole number per sample. Raises InputError for anything else."""
     array = labels if isinstance(labels, np.ndarray) else _from_other(labels, place)
     if array.dtype.kind in "OSTU":
-        raise InputError(f"{place} are no numbers; numpy.unique(labels, return_inverse=True)[1] gives each class the number of an output")
+        raise InputError(f"{place} are not numbers; numpy.unique(labels, return_inverse=True)[1] gives each class the number of an output")
     array = to_numpy(array, place)
     if array.shape != (num_samples,):
         hint = "; rows that are 1 at the right output are targets" if array.ndim == 2 and array.shape[1] > 1 else ""

@@ -178,7 +178,7 @@ class Chain:
                 at = tuple(wrong[0])
                 raise InputError(
                     f"{place}{name} gives {expected[at]:.6g} at output {at[1]} for a random sample, but the layer read of it "
-                    f"gives {found[at]:.6g}: something else, such as a hook or a class of one's own, changes it, which no layer can do"
+                    f"gives {found[at]:.6g}: something else, such as a hook or a class of your own, changes it, which no layer can do"
                 )
             given, first = expected, end
 

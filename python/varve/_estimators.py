@@ -1,4 +1,4 @@
-"""A classifier and a regressor in the manner of scikit-learn."""
+"""A classifier and a regressor with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
         seed = self._seed()
         if self.warm_start and hasattr(self, "network_"):
             if not np.array_equal(classes, self.classes_) or X.shape[1] != self.network_.num_inputs:
-                raise ValueError("warm_start goes on with the same classes and features as the fit before")
+                raise ValueError("warm_start continues with the same classes and features as the fit before")
             start = self._trained
         else:
             start = self._new_network(X.shape[1], len(classes), seed)

@@ -52,7 +52,7 @@ def is_path(value: Any) -> bool:
 
 
 def name_of(path: Path) -> str:
-    """The name of a file for the C++ part. Raises InputError if it is no text, TypeError if the path is none."""
+    """The name of a file for the C++ part. Raises InputError if it is not text, TypeError if the path is not one."""
     name = os.fsdecode(path)
     if "\0" in name or not name.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in name):
         raise InputError(f"the name of a file is {name!a}, expected UTF-8 without null characters")
@@ -109,7 +109,7 @@ def _checked(given: _layer_lists.Options) -> _layer_lists.Options:
         if found.parameter is not None:
             name = "cap" if found.name == "clipped_relu" else "slope"
             if changed[name] is not None:
-                raise UsageError(f"the {name} stands in the activation and in {name}; give it once")
+                raise UsageError(f"the {name} is given in the activation and in {name}; give it once")
             changed[name] = float(found.parameter)
     return given._replace(**changed)
 

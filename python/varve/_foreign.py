@@ -35,7 +35,7 @@ SVMLIGHT = re.compile(rb"[-+.\deE]+([ \t]+\d+:[-+.\deE]+)+[ \t]*(#|\r?\n|\Z)")  
 #: Files that are not read: how they begin, what they are, and what to do.
 _STRANGERS = (
     (rb"\x80[\x02-\x05]", "is a pickle", "load it (pickle.load, joblib.load, torch.load) and give what it holds"),
-    (rb"\s*<(!doctype|html|\?xml)", "is an HTML page", "a web site showed it in place of the file, which is to be fetched again"),
+    (rb"\s*<(!doctype|html|\?xml)", "is an HTML page", "a web site showed it instead of the file; fetch the file again"),
     (rb"[^%]{1,99}%%MatrixMarket", "has a Matrix Market banner not in the first column", "%%MatrixMarket must begin the first line"),
     (rb"PAR1", "is a Parquet file", "pandas.read_parquet reads it, and its frame is taken as an array"),
     (rb"MATLAB 5", "is a MAT file", "scipy.io.loadmat reads it, and its matrices are taken as they are"),

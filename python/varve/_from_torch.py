@@ -1,4 +1,4 @@
-"""Networks of torch, which is not imported here: whoever has a module of it has torch."""
+"""Networks of torch, which is not imported here: a caller with a module has it."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class _Reader:
 
 
 def _kind_of(torch: Any, module: Any) -> str | None:
-    """The class of torch.nn whose forward() the module has; None if that is its own, whatever its class is called."""
+    """The class of torch.nn whose forward() the module has; None if that is its own, for any name of its class."""
     if type(module).__module__ == "varve.torch":
         return "SparseLinear"
     for base in type(module).__mro__:

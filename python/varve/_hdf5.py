@@ -116,7 +116,7 @@ def _descriptor(group: Any, place: str) -> tuple[dict[str, Any], tuple[int, int]
     found = parse_json(_text(group, "binsparse", place), f"{place}: binsparse descriptor")
     found = found.get("binsparse", found) if isinstance(found, dict) else found
     if not isinstance(found, dict):
-        fail(place, "a binsparse descriptor that is no JSON object", "one")
+        fail(place, "a binsparse descriptor that is not a JSON object", "one")
     shape = found.get("shape")
     if not isinstance(shape, list) or len(shape) != 2:
         fail(place, _shown(found, "shape"), "two numbers")
@@ -310,7 +310,7 @@ def dense(path: str, name: str = "") -> Iterator[tuple[Any, tuple[int, int]]]:
         found = file
         for part in filter(None, name.split("/")):
             if not isinstance(found, h5py.Group):
-                fail(place, "a dataset in place of a group", "one")
+                fail(place, "a dataset instead of a group", "one")
             found = _child(found, part, "HLObject", place)
         if isinstance(found, h5py.Group):
             descriptor, shape = _descriptor(found, place)

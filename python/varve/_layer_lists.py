@@ -52,7 +52,7 @@ def is_network(path: str) -> bool:
 
 
 def says_layers(path: str, kind: str) -> bool:
-    """True for an archive or an HDF5 file that is no matrix, but a network: of Keras, or as Network.save wrote it."""
+    """True for an archive or an HDF5 file that is not a matrix, but a network: of Keras, or as Network.save wrote it."""
     return kind in ("npz", "hdf5") and (_keras.is_keras(path, kind) or kind == "npz" and bool(_foreign.layers_in_npz(path)))
 
 
@@ -238,7 +238,7 @@ class _Reader:
 
         network = core_of(layers(), self.path)
         note = (
-            f"all weights of {self.path} are square, so nothing tells whether their rows are outputs; they are taken "
+            f"all weights of {self.path} are square, so their rows may be inputs or outputs; they are taken "
             "as outputs (if they are inputs: --transpose-weights)"
         )
         return network, "" if has_orientation else note

@@ -36,7 +36,7 @@ class Network:
         such as a tensor of torch, or the name of a file of samples (:func:`varve.read_samples`)
     :param precision: "float32" or "float64", of weights and activations
     :param backend: a name of :func:`varve.backends`; the fastest one by default
-    :param reductions: work to save: "auto" (everything), "none", or a comma-separated list of merge_neurons,
+    :param reductions: work that is saved: "auto" (everything), "none", or a comma-separated list of merge_neurons,
         fold_constants, drop_unread, saturation, equal_samples. The first two add up weights in advance, so that last
         bits may differ; so may they with drop_unread, unless edge_order="ascending"
     :param edge_order: order of the terms of sums, which decides last bits: "balanced" or "ascending".
@@ -500,7 +500,7 @@ class Network:
         return _receipt.receipt_of(self, X, first_sample, precision, reductions, edge_order, options)
 
     def _engine(self, num_samples: int, *options: Any) -> _core.Engine:
-        """The warm engine of these options, the first of which is the precision, for about so many samples."""
+        """The warm engine of these options, the first of which is the precision, for about num_samples samples."""
         key = (expected_samples(num_samples, options[0]), *options)
         engine = self._engines.get(key)
         if engine is None:

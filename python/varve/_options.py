@@ -81,7 +81,7 @@ class RunOptions(TypedDict, total=False):
 
 
 def to_count(value: Any, name: str, least: int = 0, bits: int = 63) -> int:
-    """A whole number of so many bits, not below ``least``. Raises TypeError for other kinds, UsageError for other numbers."""
+    """A whole number of at most `bits` bits, not below ``least``. Raises TypeError for other kinds, UsageError for other numbers."""
     try:
         count = operator.index(value)
     except TypeError:

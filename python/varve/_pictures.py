@@ -19,7 +19,7 @@ _CELLS = 128  # rows and columns of a picture of weights, at most
 
 
 def shown(num_layers: int, most: int) -> list[int]:
-    """The numbers of so many layers: all, or those at both ends."""
+    """The numbers of num_layers layers: all, or those at both ends."""
     if num_layers <= most:
         return list(range(num_layers))
     return [*range(most - most // 2), *range(num_layers - most // 2, num_layers)]

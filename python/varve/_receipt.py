@@ -78,7 +78,7 @@ class Receipt:
             file.write(json.dumps(content, indent=2).encode() + b"\n")
 
     def contradictions(self) -> list[str]:
-        """What in the receipt contradicts itself, so that somebody must have altered it; empty for a sound one."""
+        """What in the receipt contradicts itself, so that it must have been altered; empty for a sound one."""
         found = []
         if self.claimed not in (None, self.digest):
             found.append("its digest is not that of its bound part")

@@ -90,7 +90,7 @@ def read_svmlight(path: str, num_features: int | None) -> Parts:
     answers, entries = numbers[is_answer], numbers[~is_answer].reshape(-1, 2)
     columns = entries[:, 0].astype(np.int64)
     if (columns != entries[:, 0]).any():
-        fail(path, "an svmlight file with a feature whose number is no whole one", "number:value")
+        fail(path, "an svmlight file with a feature whose number is not a whole number", "number:value")
     first = 0 if (columns == 0).any() else 1
     width = int(columns.max(initial=0)) + 1 - first
     if num_features is not None and width > num_features:

@@ -200,7 +200,7 @@ class Training:
 
     @property
     def network(self) -> Network:
-        """The network of the moment: the one to begin with, or that after the last step."""
+        """The present network: the initial one, or that after the last step."""
         return self._look().network
 
     @property
@@ -231,7 +231,7 @@ class Training:
 
     @property
     def keep_every(self) -> int:
-        """Of so many layers one keeps its activations; those of the others are computed twice. 0 before the first step."""
+        """One layer in this number keeps its activations; those of the others are computed twice. 0 before the first step."""
         return self._memory[1]
 
     def plot(self) -> Any:
@@ -269,7 +269,7 @@ class Training:
         return X, labels, targets, labels is not None
 
     def _prepared(self, num_samples: int, has_labels: bool) -> Any:
-        """The network on its device, ready for so many samples, or as many as a step takes."""
+        """The network on its device, ready for num_samples samples, or those of a step."""
         if not self._goes_by_epochs:
             if self._options["checkpoint"] is not None:
                 raise UsageError("checkpoints are written after epochs; steps go without: save the network")
@@ -284,7 +284,7 @@ class Training:
 
     def _begin(self, X: Any, labels: Any, targets: Any, validation: Any) -> None:
         if self._goes_by_epochs or self._run is not None:
-            raise UsageError("this training has its samples: epochs() goes on with them")
+            raise UsageError("this training has its samples: epochs() continues with them")
         X, labels, targets, has_labels = self._answered(X, labels, targets)
         network = self._state.network
         if self._options["patience"] is not None and validation is None:
@@ -488,7 +488,7 @@ def _add_validation(run: Any, network: Network, validation: Any, has_labels: boo
     if _files.is_path(validation) or isinstance(validation, _files.Samples):
         validation = (validation, None)
     if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        raise InputError("validation is no pair, expected (samples, labels), (samples, targets) or the name of a file")
+        raise InputError("validation is not a pair, expected (samples, labels), (samples, targets) or the name of a file")
     X, answers = validation
     labels, targets = (answers, None) if has_labels else (None, answers)
     X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, not has_labels)

@@ -237,7 +237,7 @@ def _convert_dense(source: str, dataset: str, target: str) -> None:
             )
         _write_dense(target, array, array.shape, 1, place)
     else:
-        raise InputError(f"{place} is no dense matrix, expected HDF5 or a NumPy array")
+        raise InputError(f"{place} is not a dense matrix, expected HDF5 or a NumPy array")
 
 
 def _write_dense(target: str, numbers: Any, shape: tuple[int, int], chunk: int, place: str) -> None:

@@ -323,7 +323,7 @@ def _num_edges(density: float, in_features: int, out_features: int) -> int:
 
 
 def _random_places(size: int, count: int, generator: Optional[torch.Generator]) -> Tensor:
-    """So many different numbers below size, ascending."""
+    """`count` different numbers below size, ascending."""
     if count > size // 4:
         return torch.randperm(size, generator=generator)[:count].sort().values
     found = torch.empty(0, dtype=torch.int64)
@@ -345,7 +345,7 @@ def _require_pattern(rows: Tensor, columns: Tensor, in_features: int, place: str
         is_new_row[rows.long()] = True
         is_right = 0 <= int(columns.min()) and int(columns.max()) < in_features and bool(((columns.diff() > 0) | is_new_row[1:-1]).all())
     if not is_right:
-        raise InputError(f"{place}rows and {place}columns are no pattern of {in_features} inputs, expected ascending columns in each row")
+        raise InputError(f"{place}rows and {place}columns are not a pattern of {in_features} inputs, expected ascending columns in each row")
 
 
 # --- models

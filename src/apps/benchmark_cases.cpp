@@ -82,7 +82,7 @@ std::vector<std::size_t> square(std::size_t neurons, std::size_t layers) {
 
 } // namespace
 
-std::vector<std::string> suite_names() { return {"quick", "challenge", "general", "trained", "train", "products"}; }
+std::vector<std::string> suite_names() { return {"quick", "challenge", "general", "trained"}; }
 
 std::vector<BenchmarkCase> cases_of(std::string const& suite) {
   if (suite == "quick") {

@@ -211,7 +211,7 @@ void add_evaluate(CLI::App& command_line, Action& action) {
   shown.add("--loss", options->loss,
             "cross-entropy (default if there are labels) or mean-square (default with --targets)",
             CLI::IsMember({"cross-entropy", "mean-square"}));
-  shown.add("--top", options->top, "count samples whose label is among the K largest outputs, too", above_zero());
+  shown.add("--top", options->top, "also count samples whose label is among the K largest outputs", above_zero());
   shown.add("--report", run.report, "write everything as JSON");
   add_run_options(*command, run);
   command->callback([options, &action] { action.run = [options] { return evaluate(*options); }; });

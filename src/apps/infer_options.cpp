@@ -87,8 +87,8 @@ void add_studies(CLI::App& command, InferOptions& options) {
   add_tuning(command,
              {{"exchange",
                {"auto", "host"},
-               "way of activations between ranks with --split neurons: from device to device if the MPI library "
-               "supports it, or through host memory",
+               "with --split neurons, activations go from device to device if the MPI library supports it (auto), or "
+               "through host memory (host)",
                [&options](std::string const& value) { options.exchange = value; }}});
 }
 

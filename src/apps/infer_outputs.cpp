@@ -50,7 +50,7 @@ void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex f
                               activations.first_sample == first_sample + batch.samples.first);
   bool const has_leaves = !wanted.leaves || batch.leaves.size() == num_samples;
   if (has_predictions && has_activations && has_leaves) return;
-  throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run wants", journal,
+  throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run needs", journal,
                                batch.samples.first + 1, batch.samples.second,
                                !has_predictions   ? "predictions"
                                : !has_activations ? "activations"

@@ -30,8 +30,8 @@ By default the reference computes in double: plain loops, one fused multiply-add
 With --exact, sums, products and caps are computed without rounding. Bounds on all rounding errors decide most samples;
 the others are computed in integers, which takes long if layers are many and activations neither die nor reach the cap.
 Results in float use weights and samples rounded to float, so their categories may truly differ. `certain` counts the
-samples whose category no rounding can change, in float and in double, whatever the order of summation, and whether or
-not equal neurons are merged.
+samples whose category no rounding can change, in float and in double, for every order of summation, with equal neurons
+merged or not.
 The margin of a sample is its distance from the other category, in units of a neuron's weighted sum plus bias. For a
 sample that died, it is the distance from 0 of the largest sum in the layer where the sample died. For a survivor, it is
 the smallest distance from 0 that the largest sum of a layer had. Only layers after which no layer revives a dead sample

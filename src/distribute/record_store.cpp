@@ -163,7 +163,7 @@ void RecordFile::find_records() {
   auto const num_begin = read_at(descriptor_, 0, begin.data(), begin.size());
   if (num_begin < 0) fail("read", errno);
   if (!signature.starts_with(std::string_view(begin.data(), static_cast<std::size_t>(num_begin)))) {
-    throw InputError(fmt::format("{} is no journal of Varve", path_.string()));
+    throw InputError(fmt::format("{} is not a journal of Varve", path_.string()));
   }
   if (size >= signature.size()) end_ = signature.size();
   RecordHead head;

@@ -194,7 +194,7 @@ void File::require_no_others() const {
   auto const other = std::ranges::find_if(
       arrays_, [](auto const& named) { return !named.second.is_known && !named.first.starts_with("padding."); });
   if (other != arrays_.end())
-    fail_at(path_.string(), fmt::format("the array {}", quote(other->first)), "those that its description tells of");
+    fail_at(path_.string(), fmt::format("the array {}", quote(other->first)), "those that its description names");
 }
 
 std::string File::name_of_array(Array const& array) const {

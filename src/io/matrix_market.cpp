@@ -199,7 +199,7 @@ private:
     auto const* const end = rest_.data() + rest_.size();
     auto const [next, error] = std::from_chars(rest_.data(), end, number);
     bool const is_of_fortran = error == std::errc() && next != end && (*next == 'D' || *next == 'd');
-    if (is_of_fortran) fail(fmt::format("{}, with e in place of Fortran's D", expected));
+    if (is_of_fortran) fail(fmt::format("{}, with e instead of Fortran's D", expected));
     if (error == std::errc::result_out_of_range) fail(fmt::format("{} within the range of its type", expected));
     if (error != std::errc() || (next != end && *next != ' ' && *next != '\t')) fail(expected);
     rest_.remove_prefix(static_cast<std::size_t>(next - rest_.data()));

@@ -237,7 +237,7 @@ NetworkSource const* NetworkFile::best() const { return contents_->best ? &*cont
 
 TrainingRecord NetworkFile::training_record() const {
   if (!contents_->is_checkpoint())
-    throw InputError(name() + " is no checkpoint: its description has no \"training\", as of those that varve train "
+    throw InputError(name() + " is not a checkpoint: its description has no \"training\", as of those that varve train "
                               "writes");
   TrainingRecord record;
   record.recipe = contents_->text("training.recipe");

@@ -48,7 +48,8 @@ public:
   /// The network of the best epoch in a checkpoint; null if the file holds none. It needs this object.
   NetworkSource const* best() const;
 
-  /// The part of a checkpoint besides networks. Throws InputError, naming the file, if it is no checkpoint or broken.
+  /// The part of a checkpoint besides networks. Throws InputError, naming the file, if it is not a checkpoint or
+  /// broken.
   TrainingRecord training_record() const;
 
 private:

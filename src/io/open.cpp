@@ -100,9 +100,10 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
   case FileKind::absent:
     throw InputError(fmt::format("{} cannot be read: No such file or directory", path.string()));
   default:
-    throw InputError(fmt::format("{0} is no network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv "
-                                 "files; of ONNX models and others, varve-convert {0} NAME.safetensors makes one",
-                                 path.string()));
+    throw InputError(
+        fmt::format("{0} is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv "
+                    "files; of ONNX models and others, varve-convert {0} NAME.safetensors makes one",
+                    path.string()));
   }
 }
 

@@ -38,21 +38,21 @@ std::array<EngineOption, 5> const options = {{
        return std::vector<std::string>{"auto",        "none",       "merge_neurons", "fold_constants",
                                        "drop_unread", "saturation", "equal_samples"};
      },
-     "work to save where results are known or equal: all (auto), none, or a list with commas. The first two add terms "
-     "of "
-     "sums in advance, so last bits may differ (drop_unread: unless edges ascend), and a sum that meets its threshold "
-     "up "
-     "to rounding may fall on the other side; varve verify --exact tells which side is right"},
+     "work that is saved where results are known or equal: all (auto), none, or a list with commas. merge_neurons and "
+     "fold_constants add terms of sums in advance, so last bits may differ (with drop_unread, too, unless edges "
+     "ascend), "
+     "and a sum that meets its threshold up to rounding may be decided the other way; varve verify --exact says which "
+     "result is right"},
     {"edge-order", "edge_order", "edge order", OptionKind::arithmetic, &NamedOptions::edge_order,
      [](InferenceOptions& engine, std::string const& value) { engine.edge_order = parse_edge_order(value); },
      [] {
        return std::vector<std::string>{"balanced", "ascending"};
      },
-     "order in which outputs add their products, which decides last bits: balanced (in layers of at most 4096 neurons "
-     "that gain from fewer bank conflicts on GPUs, else ascending) or ascending"},
+     "order in which an output adds its products. It decides last bits. ascending: by input; balanced: as GPUs have "
+     "fewer bank conflicts, in layers of at most 4096 neurons that gain from it, else ascending"},
     {"engine", "engine", "engine", OptionKind::study, &NamedOptions::engine,
      [](InferenceOptions& engine, std::string const& value) { engine.engine = parse_engine(value); }, engine_names,
-     "varve, or for comparison another"},
+     "varve, or another one for comparison"},
     {"formats", "formats", nullptr, OptionKind::study, &NamedOptions::formats,
      [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
      [] { return names_of(all_formats()); }, "formats in which layers may be stored, with commas between"},
@@ -61,7 +61,8 @@ std::array<EngineOption, 5> const options = {{
        engine.kernel.reset();
        if (value != "auto") engine.kernel = parse_kernel(value);
      },
-     [] { return names_of(all_kernels()); }, "kernel of all layers that it can run (auto: chosen per layer)"},
+     [] { return names_of(all_kernels()); },
+     "use this kernel for every layer that supports it (auto: chosen per layer)"},
 }};
 
 } // namespace

@@ -67,10 +67,9 @@ std::string explain_format(StepRun const& run) {
         "by themselves, {:.1f} layers in one pass over the activations",
         choice.num_cones, layers_per_launch(run));
   case FormatName::dense:
-    return fmt::format(
-        "so many pairs of neurons have an edge that a dense product is faster: {:.2f} weights are stored "
-        "per edge, zeros included, and no indices",
-        stored);
+    return fmt::format("dense enough that a dense product is faster: {:.2f} weights are stored "
+                       "per edge, zeros included, and no indices",
+                       stored);
   case FormatName::pattern_blocks:
     return explain_blocks(stored);
   case FormatName::staged_blocks:

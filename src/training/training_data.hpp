@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// What a training begins with besides its recipe, as hashes: a checkpoint goes on with the same data only.
+/// What a training begins with besides its recipe, as hashes: a checkpoint continues with the same data only.
 struct TrainingData {
   std::size_t num_samples = 0;
   std::uint64_t network = 0; ///< weights_hash() of the network before the first step

@@ -139,12 +139,12 @@ TEST_F(BadInput, JournalsThatSayOtherThings) {
   refuse(0, head.dump(), "does not say how many layers its network has");
   auto batch = batch_of_bytes(records[1], "");
   batch.predictions.clear();
-  refuse(1, to_bytes(batch), "has other predictions than this run wants");
+  refuse(1, to_bytes(batch), "has other predictions than this run needs");
   batch = batch_of_bytes(records[1], "");
   batch.activations.matrix.num_columns += 1;
-  refuse(1, to_bytes(batch), "has other activations than this run wants");
+  refuse(1, to_bytes(batch), "has other activations than this run needs");
   batch.activations = {};
-  refuse(1, to_bytes(batch), "has other activations than this run wants");
+  refuse(1, to_bytes(batch), "has other activations than this run needs");
   batch.samples.second = 0;
   refuse(1, to_bytes(batch), "record 1");
 }
@@ -310,7 +310,7 @@ TEST_F(BadInput, FilesOfOtherProgramsAreForThePythonPackage) {
     test::expect_sentence(run_varve({"info", file}), 3, {sentence});
   }
   auto const text = write_bytes(bad("model.onnx"), "a model\n").string();
-  expect_refused(text, good("img.safetensors"), {text + " is no network", "varve-convert " + text});
+  expect_refused(text, good("img.safetensors"), {text + " is not a network", "varve-convert " + text});
 }
 
 TEST_F(BadInput, Truth) {

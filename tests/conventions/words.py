@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Finds words and phrases that pages and help texts do not use, because readers stop at them:
-  words.py FOLDER    the top level of a checkout
+"""Finds words and phrases that pages, messages and help texts do not use, because readers stop at them, and pages that are too long:
+  words.py FOLDER [COMMAND]    the top level of a checkout; the command, whose `--help-all` is read, too
 
 Code is left out. Each phrase has its plain form; docs/site/readability.py measures the rest.
 """
 import pathlib
 import re
+import subprocess
 import sys
 
 PLAIN = {
@@ -34,10 +35,24 @@ PLAIN = {
     r"the less so|the more so": "leave it out",
     r"does (?:what|that) of": "the verb",
     r"the latter|the former": "the noun",
+    r"in the manner of": "like, by the rule of",
+    r"whoever": "anybody who",
+    r"hence|thereby|therein|whereby|upon|namely": "so, by it, in it, on, or leave it out",
+    r"mend(?:s|ed|ing)?": "fix",
+    r"of one's own|one's own": "of your own, the noun's own",
+    r"(?<!takes )(?<!take )in turns": "take turns",
+    r"once more": "again, a second time",
+    r"nothing else at work": "while nothing else runs",
+    r"tells?": "says, names, explains, distinguishes",
+    r"(?:says|said) so": "names it",
+    r"gives? way": "is interrupted",
+    r"(?:is|are) to be \w+ed": "must be",
+    r"for want of": "because there is no",
+    r"by itself alone": "alone",
 }
 WORDS = re.compile("|".join(rf"(?P<w{number}>\b(?:{phrase})\b)" for number, phrase in enumerate(PLAIN)), re.IGNORECASE)
 PAGES = ("*.md", "docs/*.md", "perf/**/*.md", "src/**/*.md")
-HELP = ("src/apps/*.[ch]pp", "src/library/*.cpp", "src/training/*.cpp")
+HELP = (*(f"src/{folder}/*.[ch]pp" for folder in ("apps", "distribute", "io", "library", "network", "passes", "plan", "receipts", "training")), "python/varve/*.py")
 
 
 def pages_without_code(text):
@@ -57,22 +72,48 @@ def literals(text):
     return "".join(kept)
 
 
+def in_text(place, text):
+    for found in WORDS.finditer(re.sub(r"[ \n]", " ", text)):
+        line = text.count("\n", 0, found.start()) + 1
+        yield f"{place}:{line}: found '{found[0]}', expected {list(PLAIN.values())[int(found.lastgroup[1:])]}"
+
+
+def in_help(command):
+    """The help of the command and of all its subcommands."""
+    def helped(*words):
+        return subprocess.run([command, *words], capture_output=True, text=True, check=True).stdout
+    top = helped("--help")
+    for name in re.findall(r"^  ([a-z]+) {4,}\S", top[top.index("Subcommands:"):], re.MULTILINE):
+        yield from in_text(f"varve {name} --help-all", helped(name, "--help-all"))
+    yield from in_text("varve --help", top)
+
+
+def too_long(root):
+    """Versions of the changelog have at most 25 lines, pages of what was tried 150."""
+    for path in root.glob("perf/tried/*.md"):
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        if count > 150:
+            yield f"{path.relative_to(root)}: found {count} lines, expected at most 150"
+    for path in root.glob("CHANGELOG.md"):
+        for version in re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+            lines = version.rstrip().splitlines()
+            if len(lines) > 25:
+                yield f"{path.name}: found {len(lines)} lines of {lines[0]}, expected at most 25"
+
+
 def violations(root):
+    yield from too_long(root)
     count = 0
     for patterns, prose_of in ((PAGES, pages_without_code), (HELP, literals)):
         for path in sorted({path for pattern in patterns for path in root.glob(pattern)}):
             count += 1
-            text = prose_of(path.read_text(encoding="utf-8"))
-            for found in WORDS.finditer(re.sub(r"[ \n]", " ", text)):
-                line = text.count("\n", 0, found.start()) + 1
-                plain = list(PLAIN.values())[int(found.lastgroup[1:])]
-                yield f"{path.relative_to(root)}:{line}: found '{found[0]}', expected {plain}"
+            yield from in_text(path.relative_to(root), prose_of(path.read_text(encoding="utf-8")))
     if count == 0:
         yield f"{root}: found no page, expected some"
 
 
 def main():
-    found = list(violations(pathlib.Path(sys.argv[1])))
+    found = [*violations(pathlib.Path(sys.argv[1])), *(one for command in sys.argv[2:] for one in in_help(command))]
     print("\n".join(found) or "No page or help text has a word of the list.")
     sys.exit(1 if found else 0)
 

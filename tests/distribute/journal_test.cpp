@@ -170,7 +170,7 @@ TEST_F(JournalFile, OfAnotherRunIsRefusedByWhatDiffers) {
 TEST_F(JournalFile, IsNotMadeOfOtherFiles) {
   for (std::string const text : {"x", "varvelox and more", "Dear diary, today I began to write.\n"}) {
     write_bytes(path_, text);
-    expect_holds(sentence_of<InputError>([&] { open(); }), "is no journal of Varve");
+    expect_holds(sentence_of<InputError>([&] { open(); }), "is not a journal of Varve");
     EXPECT_EQ(read_bytes(path_), text);
   }
   RecordFile(folder_ / "records", RecordFile::Purpose::append).append("no description");

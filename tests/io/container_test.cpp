@@ -397,7 +397,7 @@ TEST(ContainerHeader, TheDescriptionIsAnObjectOfKnownKeys) {
   EXPECT_EQ(sentence_about(file.path(), [&] { file.require_kind("samples", {}); }),
             ": found the kind \"test\", expected \"samples\"");
   EXPECT_EQ(sentence_about(file.path(), [&] { file.require_no_others(); }),
-            ": found the array \"x\", expected those that its description tells of");
+            ": found the array \"x\", expected those that its description names");
 }
 
 } // namespace

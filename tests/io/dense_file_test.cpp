@@ -100,7 +100,7 @@ TEST(DenseFiles, RefuseWhatIsNoMatrix) {
             ": matrix: found numbers of the type U32, expected F32 or F64");
   EXPECT_EQ(after([](auto& file) { file.arrays.erase("matrix"); }), " has no array \"matrix\"");
   EXPECT_EQ(after([](auto& file) { file.set("other", std::vector<float>(6)); }),
-            ": found the array \"other\", expected those that its description tells of");
+            ": found the array \"other\", expected those that its description names");
   auto const described = [&](char const* key, testing::Json const& value) {
     return after([&](auto& file) { file.description[key] = value; });
   };

@@ -114,7 +114,7 @@ TEST(MatrixMarket, WhatIsWrongIsNamed) {
            {general + "2 2 1\n1 2 +-5\n", ":3: found \"1 2 +-5\", expected a number"},
            {general + "2 2 1\n1 2 1e400\n", ":3: found \"1 2 1e400\", expected a number within the range of its type"},
            {general + "2 2 1\n1 2 1.0D+00\n",
-            ":3: found \"1 2 1.0D+00\", expected a number, with e in place of Fortran's D"},
+            ":3: found \"1 2 1.0D+00\", expected a number, with e instead of Fortran's D"},
            {banner("coordinate real skew-symmetric") + "2 2 1\n1 1 3\n",
             ":3: found \"1 1 3\", expected nothing but 0 on the diagonal of a skew-symmetric matrix"},
            {general + "2 2 1\n1 2 90", ":3: found \"1 2 90\" at the end of the file, expected a line break behind it, "

@@ -203,7 +203,7 @@ TEST(NetworkFile, MissingPiecesAreNamed) {
               ": found no layers in \"layers\", expected at least one");
   }
   EXPECT_EQ(sentence_after([](auto& file) { file.description["layers"].erase(1); }),
-            ": found the array \"layers.1.bias\", expected those that its description tells of");
+            ": found the array \"layers.1.bias\", expected those that its description names");
 }
 
 TEST(NetworkFile, WrongDescriptionsAreNamed) {
@@ -311,7 +311,7 @@ TEST(Checkpoint, ComesBackWithItsRecordAndItsBestNetwork) {
   write(small_network(), path);
   EXPECT_EQ(NetworkFile(path).best(), nullptr);
   EXPECT_EQ(testing::sentence_about(path, [&] { NetworkFile(path).training_record(); }),
-            " is no checkpoint: its description has no \"training\", as of those that varve train writes");
+            " is not a checkpoint: its description has no \"training\", as of those that varve train writes");
 }
 
 TEST(Checkpoint, WhatIsWrongIsNamed) {
@@ -328,8 +328,7 @@ TEST(Checkpoint, WhatIsWrongIsNamed) {
   };
   EXPECT_EQ(with("steps", -1), ": training: found the steps -1, expected a whole number from 0");
   EXPECT_EQ(with("moments", 3), ": training: found 3 moments, expected 0 to 2");
-  EXPECT_EQ(with("moments", 1),
-            ": found the array \"training.0.bias.1\", expected those that its description tells of");
+  EXPECT_EQ(with("moments", 1), ": found the array \"training.0.bias.1\", expected those that its description names");
   EXPECT_EQ(with("epochs", 1), ": training: found the key \"epochs\", expected one of steps, moments");
   EXPECT_EQ(after([](auto& file) { file.set("training.recipe", std::vector<float>{1}); }),
             ": training.recipe: found numbers of the type F32, expected U8");

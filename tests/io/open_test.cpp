@@ -104,7 +104,7 @@ TEST(Open, WhatIsNotExpectedIsNamed) {
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "missing"); }), "No such file or directory");
   EXPECT_EQ(sentence_of<InputError>([&] { open_network(text); }),
             text.string() +
-                " is no network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv files; of ONNX "
+                " is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv files; of ONNX "
                 "models and others, varve-convert " +
                 text.string() + " NAME.safetensors makes one");
   expect_holds(sentence_of<InputError>([&] { open_network(folder / "samples.safetensors"); }),

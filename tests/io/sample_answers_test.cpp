@@ -181,7 +181,7 @@ TEST(SampleAnswers, BrokenOnesAreNamed) {
   EXPECT_EQ(sentence_after([](auto& file) { file.arrays.erase("targets.values"); }),
             " has no array \"targets.values\"");
   EXPECT_EQ(sentence_after([](auto& file) { file.description.erase("targets"); }),
-            ": found the array \"targets.indices\", expected those that its description tells of");
+            ": found the array \"targets.indices\", expected those that its description names");
   EXPECT_EQ(sentence_after([](auto& file) { file.description["targets"] = 4294967296; }),
             ": found 4294967296 targets, expected fewer");
 }

@@ -171,7 +171,7 @@ TEST(SampleFile, WrongArraysAreNamed) {
   EXPECT_EQ(with("pointers", Columns{0, 2, 3}),
             ": samples.pointers: found numbers of the type U16, expected U32 or U64");
   EXPECT_EQ(with("others", Columns{0}),
-            ": found the array \"samples.others\", expected those that its description tells of");
+            ": found the array \"samples.others\", expected those that its description names");
   for (std::string const name : {"samples.pointers", "samples.indices", "samples.values"}) {
     EXPECT_EQ(sentence_after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
     expect_holds(sentence_after([&](auto& file) { file.arrays[name].shape.push_back(1); }), "expected");

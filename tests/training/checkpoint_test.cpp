@@ -249,7 +249,7 @@ TEST(Checkpoints, AreToldFromNetworks) {
     read_checkpoint(folder / "net.safetensors", {});
     FAIL() << "no complaint";
   } catch (InputError const& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("net.safetensors is no checkpoint"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("net.safetensors is not a checkpoint"));
   }
 }
 
