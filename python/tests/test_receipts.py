@@ -38,10 +38,11 @@ def test_digests_are_those_of_the_command():
     """The network, samples and digests of tests/receipts/digests_test.cpp."""
     weights = [sp.csr_array([[0.5, 0, 0.5], [0, 0.5, 0]]), sp.csr_array([[1.0, -2.0]])]
     small = varve.Network.from_scipy(weights, [-0.25, 0.125], [varve.Activation.clipped_relu(32.0), "identity"])
-    assert _receipt.network_digest(small).hex() == "f0a92e9d30686557593d09a4f1a341f09b01f420f86d6efd1be1a001b4a13d26"
+    assert _receipt.network_digest(small).hex() == "86addb17720fef88719b32800785cf20689b1e653b82b1c5097ac0a2aaf026fe"
     inputs = _receipt.leaves_of(b"input", 7, sp.csr_array([[1.0, 0, 0.5], [0, 0, 0], [0, 1.0, 0]]))
     assert _receipt.root_of(inputs).hex() == "cd07edb0be16680da5b60bb9471adf911ba910ae1ffb44621fd83bb24a4a10e7"
     outputs = _receipt.leaves_of(b"output", 7, sp.csr_array([[0.75], [0], [2.0]]))
+    assert _receipt.leaves_of(b"input", 0, sp.csr_array([[1.0, 0, 1.0]]))[0].hex() == "d2177027110762a7dbda7f6164d9f680a2860954c1944ca59887395da7ffd40c"
     assert _receipt.root_of(outputs).hex() == "608d0e7323860f194b54552936ac0c9ff5b9416d9d218c1c08bf02ad8c524dcd"
 
 
@@ -108,3 +109,33 @@ def test_receipts_are_read_as_they_were_written(network, X, tmp_path):
 def test_no_samples(network):
     receipt = network.receipt(np.zeros((0, 70)))
     assert receipt.bound["samples"] == 0 and receipt.audit(network, np.zeros((0, 70))) == []
+
+
+def test_a_proof_holds_one_sample(network, X, tmp_path):
+    receipt = network.receipt(X, first_sample=5)
+    for sample in (0, 17, 59):
+        proof = receipt.prove(sample)
+        (tmp_path / "proof.json").write_text(json.dumps(proof))
+        assert varve.audit(proof, network, X[[sample]]) == varve.audit(tmp_path / "proof.json", network, X[[sample]]) == []
+        assert varve.audit(proof, network, X[[sample - 1]]) == ["X is not the sample of the proof"]
+        forged = {**proof, "output": "00" * 32}
+        assert varve.audit(forged, network, X[[sample]]) == ["the path of its output leads to another root"]
+        altered = {**proof, "bound": {**proof["bound"], "precision": "double"}}
+        assert varve.audit(altered, network, X[[sample]]) == ["its digest is not that of its bound part"]
+    for wrong in ({**proof, "input_path": "0"}, {**proof, "sample": 99}, {"kind": 1}, {**proof, "bound": 3}):
+        with pytest.raises(varve.InputError):
+            varve.audit(wrong, network, X[[0]])
+    with pytest.raises(varve.UsageError, match="sample is 60"):
+        receipt.prove(60)
+    receipt.save(tmp_path / "receipt.json")
+    assert varve.audit(tmp_path / "receipt.json", network, X, num_samples=60) == varve.audit(receipt, network, X) == []
+
+
+def test_paths_lead_to_the_root():
+    for count in range(1, 20):
+        leaves = [bytes([leaf]) * 32 for leaf in range(count)]
+        for place in range(count):
+            path = _receipt.path_of(leaves, place)
+            assert _receipt.root_by(leaves[place], place, count, path) == _receipt.root_of(leaves)
+            assert _receipt.root_by(leaves[place], place, count, [*path, leaves[0]]) is None
+            assert not path or _receipt.root_by(leaves[place], place, count, path[1:]) is None

@@ -18,7 +18,7 @@ from ._errors import Error, InputError, MissingFileError, ResourceError, UsageEr
 from ._files import Samples, read_samples, save_samples
 from ._network import Network, clear
 from ._product import matmul
-from ._receipt import Receipt
+from ._receipt import Receipt, audit
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
 
@@ -45,6 +45,7 @@ __all__ = [
     "Training",
     "UsageError",
     "Verdict",
+    "audit",
     "backends",
     "clear",
     "generate",

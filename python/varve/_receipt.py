@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._network import Network
 
 KIND = "varve inference receipt"
+PROOF = "varve sample proof"
 VERSION = 1
 _BOUND = {
     "numerics": int, "network": str, "precision": str, "edge_order": str, "reductions": list, "first_sample": int, "samples": int,
@@ -87,6 +88,22 @@ class Receipt:
                 found.append(f"the digests of its {name} have another root")
         return found
 
+    def prove(self, sample: int) -> dict[str, Any]:
+        """The proof of one sample, which :func:`audit` checks without the other samples, as ``varve audit --prove`` writes it.
+
+        :param sample: its place in the receipt, from 0
+        :returns: an object for JSON
+        :raises UsageError: if there is no such sample
+        """
+        if not 0 <= sample < len(self.inputs):
+            raise UsageError(f"sample is {sample}, expected one of 0 to {len(self.inputs) - 1}")
+        digests = {"input": self.inputs, "output": self.outputs}
+        proof = {"kind": PROOF, "version": VERSION, "bound": self.bound, "digest": self.digest, "made_by": self.made_by}
+        proof["sample"] = self.bound["first_sample"] + sample
+        proof.update({name: leaves[sample].hex() for name, leaves in digests.items()})
+        proof.update({f"{name}_path": b"".join(path_of(leaves, sample)).hex() for name, leaves in digests.items()})
+        return proof
+
     def differences(self, other: Receipt) -> list[str]:
         """What differs between two receipts, the first sample that differs included; empty for receipts of equal work."""
         found = [f"{name}: {value} and {other.bound.get(name)}" for name, value in self.bound.items() if value != other.bound.get(name)]
@@ -113,13 +130,9 @@ class Receipt:
         """
         if not num_samples > 0:
             raise UsageError(f"num_samples is {num_samples}, expected a number above 0")
-        found = self.contradictions()
+        found = self.contradictions() or _other_network(self.bound, network)
         if found:
             return found
-        if self.bound["numerics"] != _core.numerics:
-            raise InputError(f"the receipt is of numerics {self.bound['numerics']}, and this package computes by numerics {_core.numerics}")
-        if network_digest(network).hex() != self.bound["network"]:
-            return ["the network is not that of the receipt"]
         rows = _compressed(_files.samples_of(X, network.num_inputs))
         first = self.bound["first_sample"] - 1
         digests = leaves_of(b"input", first, rows)
@@ -129,16 +142,88 @@ class Receipt:
         if differing:
             return [f"sample {differing[0]} of X is not that of the receipt"]
         drawn = np.sort(np.random.default_rng(seed).permutation(len(digests))[:num_samples])
-        options = {
-            "precision": "float64" if self.bound["precision"] == "double" else "float32",
-            "reductions": ",".join(self.bound["reductions"]) or "none",
-            "edge_order": self.bound["edge_order"],
-        }
-        activations = network.infer(rows[drawn], backend=backend, sparse=True, **options)
+        activations = _infer(self.bound, network, rows[drawn], backend)
         for row, place in enumerate(drawn):
             if leaves_of(b"output", first + int(place), activations[[row]])[0] != self.outputs[place]:
                 found.append(f"the last activations of sample {place} are not those of the receipt")
         return found
+
+
+def audit(receipt: Any, network: Network, X: Any, *, num_samples: int = 10, seed: int | None = None, backend: str | None = None) -> list[str]:
+    """Check a receipt of inference, or the proof of one of its samples, by computing again.
+
+    :param receipt: a :class:`Receipt`, a proof of :meth:`Receipt.prove`, or the name of a file with one of them; the command
+        ``varve audit`` checks receipts of training
+    :param network: the network that it is said to be of
+    :param X: all samples of the receipt [samples, inputs]; of a proof, its sample alone [1, inputs]
+    :param num_samples: how many are drawn at random, of a receipt
+    :param seed: draws the samples that this number gives
+    :param backend: where they are computed; the fastest by default
+    :returns: what differs, one sentence each; empty if all is as it says
+    :raises InputError: if a file holds something else, or if it is of other numerics than this package's
+    """
+    if isinstance(receipt, (str, os.PathLike)):
+        receipt = _proof_in(receipt) or Receipt.load(receipt)
+    if isinstance(receipt, Receipt):
+        return receipt.audit(network, X, num_samples=num_samples, seed=seed, backend=backend)
+    return _audit_proof(receipt, network, X, backend)
+
+
+def _proof_in(path: Union[str, os.PathLike[str]]) -> dict[str, Any] | None:
+    """The proof in a file; None if it holds something else."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and found.get("kind") == PROOF else None
+
+
+def _audit_proof(proof: dict[str, Any], network: Network, X: Any, backend: str | None) -> list[str]:
+    try:
+        bound = {name: proof["bound"][name] for name in _BOUND}
+        place = proof["sample"] - bound["first_sample"]
+        leaves = {name: bytes.fromhex(proof[name]) for name in ("input", "output")}
+        paths = {name: _split(proof[f"{name}_path"]) for name in leaves}
+        if proof["kind"] != PROOF or not (_is_sound(bound) and 0 <= place < bound["samples"]):
+            raise KeyError("bound")
+    except (KeyError, TypeError, ValueError):
+        raise InputError("found something else, expected a proof of Receipt.prove or varve audit --prove") from None
+    found = [] if Receipt(bound, [], []).digest == proof.get("digest") else ["its digest is not that of its bound part"]
+    for name, leaf in leaves.items():
+        root = root_by(leaf, place, bound["samples"], paths[name])
+        if root is None or root.hex() != bound[f"{name}s"]:
+            found.append(f"the path of its {name} leads to another root")
+    found = found or _other_network(bound, network)
+    if found:
+        return found
+    row = _compressed(_files.samples_of(X, network.num_inputs))
+    if row.shape[0] != 1:
+        raise InputError(f"X has {row.shape[0]} samples, expected the one of the proof")
+    number = proof["sample"] - 1
+    if leaves_of(b"input", number, row)[0] != leaves["input"]:
+        return ["X is not the sample of the proof"]
+    if leaves_of(b"output", number, _infer(bound, network, row, backend))[0] != leaves["output"]:
+        return ["the last activations are not those of the proof"]
+    return []
+
+
+def _other_network(bound: dict[str, Any], network: Network) -> list[str]:
+    """A sentence if the network is not that of a bound part."""
+    if bound["numerics"] != _core.numerics:
+        raise InputError(f"the receipt is of numerics {bound['numerics']}, and this package computes by numerics {_core.numerics}")
+    return [] if network_digest(network).hex() == bound["network"] else ["the network is not that of the receipt"]
+
+
+def _infer(bound: dict[str, Any], network: Network, rows: Any, backend: str | None) -> Any:
+    """Last activations with the options that a bound part says."""
+    options = {
+        "precision": "float64" if bound["precision"] == "double" else "float32",
+        "reductions": ",".join(bound["reductions"]) or "none",
+        "edge_order": bound["edge_order"],
+    }
+    return network.infer(rows, backend=backend, sparse=True, **options)
 
 
 def _is_sound(bound: dict[str, Any]) -> bool:
@@ -185,7 +270,7 @@ def leaves_of(kind: bytes, first: int, rows: Any) -> list[bytes]:
     digests = []
     for row, (begin, end) in enumerate(zip(rows.indptr, rows.indptr[1:])):
         head = struct.pack("<QQ", first + row, end - begin)
-        content = head + columns[begin:end].tobytes() + values[begin:end].tobytes()
+        content = head + columns[begin:end].tobytes() + _once(values[begin:end])
         digests.append(hashlib.sha256(b"\0varve " + kind + b" 1\n" + content).digest())
     return digests
 
@@ -195,21 +280,50 @@ def root_of(leaves: list[bytes]) -> bytes:
     if len(leaves) < 2:
         return leaves[0] if leaves else hashlib.sha256(b"").digest()
     half = 1 << ((len(leaves) - 1).bit_length() - 1)
-    return hashlib.sha256(b"\1" + root_of(leaves[:half]) + root_of(leaves[half:])).digest()
+    return _node(root_of(leaves[:half]), root_of(leaves[half:]))
+
+
+def path_of(leaves: list[bytes], place: int) -> list[bytes]:
+    """The roots beside the path from a leaf up to the root, from below."""
+    if len(leaves) < 2:
+        return []
+    half = 1 << ((len(leaves) - 1).bit_length() - 1)
+    if place < half:
+        return [*path_of(leaves[:half], place), root_of(leaves[half:])]
+    return [*path_of(leaves[half:], place - half), root_of(leaves[:half])]
+
+
+def root_by(leaf: bytes, place: int, count: int, path: list[bytes]) -> bytes | None:
+    """The root to which a path leads from a leaf at this place of `count`; None if it has another length."""
+    if count < 2 or not path:
+        return leaf if count < 2 and not path else None
+    half = 1 << ((count - 1).bit_length() - 1)
+    is_left = place < half
+    below = root_by(leaf, place if is_left else place - half, half if is_left else count - half, path[:-1])
+    if below is None:
+        return None
+    return _node(below, path[-1]) if is_left else _node(path[-1], below)
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\1" + left + right).digest()
 
 
 def _layer_digest(layer: Any) -> bytes:
     weights, name = layer.weights, layer.activation.name.encode()
     hashed = hashlib.sha256(b"varve layer 1\n" + struct.pack("<QQQQ", *weights.shape, weights.nnz, len(name)) + name)
     hashed.update(struct.pack("<d", layer.activation.parameter or 0.0))
-    for numbers in (
-        np.broadcast_to(layer.bias, weights.shape[0]).astype("<f8"),
-        weights.indptr.astype("<u8"),
-        weights.indices.astype("<u4"),
-        weights.data.astype("<f8"),
-    ):
-        hashed.update(numbers.tobytes())
+    hashed.update(_once(np.broadcast_to(layer.bias, weights.shape[0])))
+    hashed.update(weights.indptr.astype("<u8").tobytes() + weights.indices.astype("<u4").tobytes())
+    hashed.update(_once(weights.data))
     return hashed.digest()
+
+
+def _once(numbers: Any) -> bytes:
+    """The bytes of numbers, of which the first stands for all if all have its bits."""
+    numbers = numbers.astype("<f8")
+    bits = numbers.view("<u8")
+    return (numbers[:1] if (bits == bits[:1]).all() else numbers).tobytes()
 
 
 def _compressed(rows: Any) -> Any:

@@ -1,6 +1,7 @@
+#include "apps/audit.hpp"
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
@@ -9,6 +10,7 @@
 #include "io/text_file.hpp"
 #include "network/layer_memory.hpp"
 #include "receipts/inference_receipt.hpp"
+#include "receipts/receipt_members.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,6 +21,7 @@
 #include <numeric>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,24 +29,13 @@ namespace varve {
 namespace {
 
 constexpr char const* audit_footer = R"(
-A receipt is written by varve infer --receipt. audit computes the digests of the network and of all samples again, draws
-some samples, runs them through the network on any backend, and compares the digests of their last activations with the
-receipt. Equal bits come from every backend, batch size and number of ranks, so the run may have been made elsewhere.
-With --against, two receipts are compared with each other; network and input are not needed.
+Of an inference, audit computes the digests of the network and of all samples again, draws some samples, runs them
+through the network on any backend, and compares the digests of their last activations with the receipt. Of a training it
+draws a step and computes the steps between the two recorded states around it again. Equal bits come from every backend,
+batch size and number of ranks, so the run may have been made elsewhere. With --against, two receipts are compared with
+each other; network and input are not needed. With --prove, one sample gets a receipt of its own, which can be audited
+without the others.
 Exit codes: 0 all is as in the receipt; 1 something differs, which is named; 2 wrong usage; 3 bad input.)";
-
-struct AuditOptions {
-  InferOptions files; ///< only network, input, challenge, backend and engine are used
-  std::string receipt, against;
-  std::size_t num_samples = 10;
-  std::optional<std::uint64_t> seed;
-};
-
-/// Prints a line for each sentence; true if there is none.
-bool print_differences(std::string const& receipt, std::vector<std::string> const& sentences) {
-  for (auto const& sentence : sentences) fmt::print("differs   {}: {}\n", printable(receipt), sentence);
-  return sentences.empty();
-}
 
 /// Numbers of rows, ascending: all of them, or as many as wanted, drawn at random.
 std::vector<std::size_t> draw_rows(std::size_t num_rows, AuditOptions const& options) {
@@ -77,26 +69,55 @@ InferenceOptions options_of(InferenceReceipt const& receipt, AuditOptions const&
   return engine;
 }
 
-/// The drawn samples of an input, whose digests are compared with those of the receipt on the way. Null if one differs,
-/// which is printed.
-std::optional<SampleSet> samples_in(InferenceReceipt const& receipt, SampleReader& reader,
+/// The samples of the receipt, opened: row 0 of `reader` is the first one.
+struct OpenedInput {
+  std::unique_ptr<SampleReader> reader;
+  std::size_t first = 0; ///< row of the first sample of the receipt
+};
+
+/// Opens the input. Null, which is printed, if it does not hold all samples of the receipt.
+std::optional<OpenedInput> open_input(InferenceReceipt const& receipt, NetworkSource const& network,
+                                      AuditOptions const& options) {
+  OpenedInput input{open_sample_reader(options.files.input, network.layer(0).num_inputs(), std::nullopt,
+                                       available_memory(Backend::serial) / 4)};
+  auto const first = input.reader->first_sample();
+  auto const last = first + input.reader->num_samples();
+  auto const last_wanted = capped_add(receipt.first_sample, receipt.num_samples);
+  bool const has_all = receipt.num_samples == 0 || (receipt.first_sample >= first && last_wanted <= last);
+  if (!print_difference(options.files.input,
+                        has_all ? ""
+                                : fmt::format("it holds {} samples, {} to {}, and the receipt is of {}, {} to {}",
+                                              last - first, first + 1, last, receipt.num_samples,
+                                              receipt.first_sample + 1, last_wanted)))
+    return std::nullopt;
+  input.first = receipt.first_sample - first;
+  return input;
+}
+
+/// True if a sample is that of the receipt; else the first that is not is printed.
+bool inputs_agree(SampleBatch const& batch, std::span<SampleLeaves const> leaves, AuditOptions const& options) {
+  auto const digests = input_digests(batch);
+  auto const differs = std::ranges::mismatch(digests, leaves, {}, {}, &SampleLeaves::input);
+  if (differs.in1 == digests.end()) return true;
+  return print_difference(
+      options.files.input,
+      fmt::format("sample {} is not that of the receipt",
+                  batch.first_sample() + 1 + static_cast<std::size_t>(differs.in1 - digests.begin())));
+}
+
+/// The drawn samples of an input, all of whose digests are compared with those of the receipt on the way. Null if one
+/// differs, which is printed.
+std::optional<SampleSet> samples_in(InferenceReceipt const& receipt, OpenedInput const& input,
                                     std::vector<std::size_t> const& rows, AuditOptions const& options) {
+  auto& reader = *input.reader;
   SampleSet drawn;
   drawn.matrix.num_columns = reader.num_neurons();
   std::size_t const at_a_time = samples_that_fit(reader, available_memory(Backend::serial) / 4);
   auto next = rows.begin();
-  for (std::size_t first = 0; first < reader.num_samples(); first += at_a_time) {
-    std::size_t const last = std::min(first + at_a_time, reader.num_samples());
-    auto const batch = reader.read(first, last);
-    auto const digests = input_digests(batch);
-    auto const begin = receipt.leaves.begin() + static_cast<std::ptrdiff_t>(first);
-    auto const differs = std::ranges::mismatch(digests, std::ranges::subrange(begin, receipt.leaves.end()), {}, {},
-                                               &SampleLeaves::input);
-    if (differs.in1 != digests.end()) {
-      fmt::print("differs   {}: sample {} is not that of the receipt\n", printable(options.files.input),
-                 batch.first_sample() + 1 + static_cast<std::size_t>(differs.in1 - digests.begin()));
-      return std::nullopt;
-    }
+  for (std::size_t first = 0; first < receipt.leaves.size(); first += at_a_time) {
+    std::size_t const last = std::min(first + at_a_time, receipt.leaves.size());
+    auto const batch = reader.read(input.first + first, input.first + last);
+    if (!inputs_agree(batch, std::span(receipt.leaves).subspan(first, last - first), options)) return std::nullopt;
     for (; next != rows.end() && *next < last; ++next)
       append_rows(drawn, to_set(batch.part(*next - first, *next - first + 1).numbered_from(0)));
   }
@@ -104,22 +125,22 @@ std::optional<SampleSet> samples_in(InferenceReceipt const& receipt, SampleReade
   return drawn;
 }
 
-/// Runs the drawn samples. True if the digests of their last activations are those of the receipt; else the first that
-/// differs is printed.
+/// Runs some samples, of these places and digests in the receipt. True if the digests of their last activations are
+/// those; else the first that differs is printed.
 bool outputs_agree(InferenceReceipt const& receipt, NetworkSource const& network, SampleSet samples,
-                   std::vector<std::size_t> const& rows, AuditOptions const& options) {
+                   std::vector<std::size_t> const& places, std::vector<Digest> const& digests,
+                   AuditOptions const& options) {
   auto engine = options_of(receipt, options);
-  engine.expected_samples = rows.size();
+  engine.expected_samples = places.size();
   auto const inference = prepare(network, engine);
   SampleBatch const batch(std::move(samples));
   auto const plan = inference->plan(shape_of(batch));
-  for (std::size_t first = 0; first < rows.size(); first += plan.batch) {
-    auto const part = batch.part(first, std::min(first + plan.batch, rows.size()));
+  for (std::size_t first = 0; first < places.size(); first += plan.batch) {
+    auto const part = batch.part(first, std::min(first + plan.batch, places.size()));
     auto const result = inference->infer(part, {true, false});
     for (std::size_t row = 0; row < part.num_samples(); ++row) {
-      auto const place = rows[first + row];
-      auto const number = receipt.first_sample + place;
-      if (output_digest(result.activations.matrix, row, number) == receipt.leaves[place].output) continue;
+      auto const number = receipt.first_sample + places[first + row];
+      if (output_digest(result.activations.matrix, row, number) == digests[first + row]) continue;
       fmt::print("differs   sample {}: its last activations are not those of the receipt\n", number + 1);
       return false;
     }
@@ -127,80 +148,178 @@ bool outputs_agree(InferenceReceipt const& receipt, NetworkSource const& network
   return true;
 }
 
-int audit(AuditOptions const& options) {
-  FileRoles roles;
-  roles.reads("RECEIPT", options.receipt);
-  roles.reads("--network", options.files.network);
-  roles.reads("--input", options.files.input);
-  check_files(roles);
-  auto const receipt = read_receipt(options.receipt);
-  fmt::print("receipt   {}: {} samples, {}, numerics {}, digest {}\n", printable(options.receipt),
-             receipt.leaves.size(), receipt.precision, receipt.numerics, to_hex(receipt.digest));
-  if (!print_differences(options.receipt, contradictions(receipt))) return 1;
-  if (receipt.numerics != kNumerics)
-    throw InputError(fmt::format("{} is of numerics {}, and this program computes by numerics {}", options.receipt,
-                                 receipt.numerics, kNumerics));
-  auto const memory = available_memory(Backend::serial);
+/// True if a network is that of the receipt, which is printed.
+bool network_agrees(InferenceReceipt const& receipt, NetworkSource const& network) {
+  bool const is_same = network_digest(network) == receipt.network;
+  if (is_same) fmt::print("network   {}: as in the receipt\n", printable(network.name()));
+  return print_difference(network.name(), is_same ? "" : "it is not the network of the receipt");
+}
+
+int audit_inference(AuditOptions const& options, InferenceReceipt const& receipt) {
+  require_own_numerics(options.receipt, receipt.numerics);
   auto const source = open_network(options.files.network, options.files.challenge);
-  KeptNetwork const network(*source, memory / 4);
-  if (network_digest(network) != receipt.network) {
-    fmt::print("differs   {} is not the network of the receipt\n", printable(network.name()));
-    return 1;
-  }
-  fmt::print("network   {}: as in the receipt\n", printable(network.name()));
-  auto const num_samples = receipt.leaves.size();
-  SampleRange const range{receipt.first_sample, capped_add(receipt.first_sample, num_samples)};
-  auto const reader = open_sample_reader(options.files.input, network.layer(0).num_inputs(),
-                                         num_samples == 0 ? OptionalSampleRange() : range, memory / 4);
-  auto const rows = draw_rows(num_samples, options);
-  auto drawn = samples_in(receipt, *reader, rows, options);
+  KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
+  if (!network_agrees(receipt, network)) return 1;
+  auto const input = open_input(receipt, network, options);
+  if (!input) return 1;
+  auto const rows = draw_rows(receipt.leaves.size(), options);
+  auto drawn = samples_in(receipt, *input, rows, options);
   if (!drawn) return 1;
-  fmt::print("input     {}: {} samples as in the receipt\n", printable(options.files.input), num_samples);
-  if (!outputs_agree(receipt, network, std::move(*drawn), rows, options)) return 1;
+  fmt::print("input     {}: {} samples as in the receipt\n", printable(options.files.input), receipt.num_samples);
+  std::vector<Digest> digests;
+  for (auto const row : rows) digests.push_back(receipt.leaves[row].output);
+  if (!outputs_agree(receipt, network, std::move(*drawn), rows, digests, options)) return 1;
   require_unchanged_inputs();
-  fmt::print("audited   {} of {} samples on {}: last activations as in the receipt\n", rows.size(), num_samples,
+  fmt::print("audited   {} of {} samples on {}: last activations as in the receipt\n", rows.size(), receipt.num_samples,
              options.files.backend);
   return 0;
 }
 
-int compare(AuditOptions const& options) {
+int audit_proof(AuditOptions const& options, SampleProof const& proof) {
+  auto const& receipt = proof.receipt;
+  require_own_numerics(options.receipt, receipt.numerics);
+  auto const source = open_network(options.files.network, options.files.challenge);
+  KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
+  if (!network_agrees(receipt, network)) return 1;
+  auto const input = open_input(receipt, network, options);
+  if (!input) return 1;
+  auto const row = input->first + proof.place;
+  auto const sample = input->reader->read(row, row + 1);
+  if (!inputs_agree(sample, std::span(&proof.leaves, 1), options)) return 1;
+  if (!outputs_agree(receipt, network, to_set(sample.numbered_from(0)), {proof.place}, {proof.leaves.output}, options))
+    return 1;
+  fmt::print("audited   sample {} of {} on {}: input and last activations as in the receipt\n",
+             receipt.first_sample + proof.place + 1, receipt.num_samples, options.files.backend);
+  return 0;
+}
+
+FileRoles roles_of(AuditOptions const& options) {
   FileRoles roles;
   roles.reads("RECEIPT", options.receipt);
   roles.reads("--against", options.against);
-  check_files(roles);
-  auto const left = read_receipt(options.receipt);
-  auto const right = read_receipt(options.against);
-  bool const are_sound = print_differences(options.receipt, contradictions(left)) &&
-                         print_differences(options.against, contradictions(right));
-  if (!are_sound || !print_differences(options.against, differences(left, right))) return 1;
-  fmt::print("equal     {} and {}: {} samples, digest {}\n", printable(options.receipt), printable(options.against),
-             left.leaves.size(), to_hex(left.digest));
+  roles.reads("--network", options.files.network);
+  roles.reads("--input", options.files.input);
+  roles.reads("--labels", options.labels);
+  roles.reads("--targets", options.targets);
+  roles.writes("--output", options.output, Content::json);
+  return roles;
+}
+
+/// Writes the proof of a sample of a receipt.
+int prove(AuditOptions const& options, InferenceReceipt const& receipt) {
+  auto const place = *options.prove - 1 - receipt.first_sample;
+  if (*options.prove <= receipt.first_sample || place >= receipt.num_samples) {
+    throw UsageError(fmt::format("--prove is {}, expected one of the samples {} to {} of {}", *options.prove,
+                                 receipt.first_sample + 1, receipt.first_sample + receipt.num_samples,
+                                 options.receipt));
+  }
+  write_proof(options.output, proof_of(receipt, place));
+  fmt::print("proof     {}: sample {} of {}\n", printable(options.output), *options.prove, receipt.num_samples);
   return 0;
+}
+
+std::string summary_of(InferenceReceipt const& receipt) {
+  return fmt::format("{} samples, {}", receipt.num_samples, receipt.precision);
+}
+
+std::string summary_of(TrainingReceipt const& receipt) {
+  return fmt::format("training of {} steps, a state every {}", receipt.num_steps(), receipt.every);
+}
+
+/// Prints the first line about a receipt. False if it contradicts itself, as these sentences say; they are printed.
+template <class Receipt>
+bool is_sound(std::string const& file, Receipt const& receipt, std::vector<std::string> const& sentences) {
+  fmt::print("receipt   {}: {}, numerics {}, digest {}\n", printable(file), summary_of(receipt), receipt.numerics,
+             to_hex(receipt.digest));
+  return print_differences(file, sentences);
+}
+
+/// Compares a receipt with another one of its kind, which receipt_of() makes of JSON, or audits it.
+template <class Receipt>
+int audit_or_compare(AuditOptions const& options, Json const& json,
+                     Receipt (*receipt_of)(Json const&, std::string const&),
+                     int (*compute)(AuditOptions const&, Receipt const&)) {
+  auto const receipt = receipt_of(json, options.receipt);
+  if (!is_sound(options.receipt, receipt, contradictions(receipt))) return 1;
+  if (options.against.empty()) return compute(options, receipt);
+  auto const other = receipt_of(read_receipt_json(options.against, {json["kind"].get<std::string>()}), options.against);
+  if (!is_sound(options.against, other, contradictions(other))) return 1;
+  if (!print_differences(options.against, differences(receipt, other))) return 1;
+  fmt::print("equal     {} and {}\n", printable(options.receipt), printable(options.against));
+  return 0;
+}
+
+int audit(AuditOptions const& options) {
+  check_files(roles_of(options));
+  auto const json = read_receipt_json(options.receipt, {kInferenceReceipt, kTrainingReceipt, kSampleProof});
+  bool const is_training = json["kind"] == kTrainingReceipt;
+  bool const is_proof = json["kind"] == kSampleProof;
+  if (options.prove && (is_training || is_proof)) throw UsageError("--prove needs a receipt of an inference");
+  if (is_proof && !options.against.empty()) throw UsageError("--against compares receipts, not proofs of a sample");
+  if (!is_training && !(options.step + options.labels + options.targets + options.checkpoints).empty())
+    throw UsageError("--step, --labels, --targets and --checkpoints are for receipts of training");
+  if (is_training) return audit_or_compare<TrainingReceipt>(options, json, training_receipt_of, audit_training);
+  if (!is_proof) {
+    return audit_or_compare<InferenceReceipt>(options, json, inference_receipt_of,
+                                              options.prove ? prove : audit_inference);
+  }
+  auto const proof = proof_of(json, options.receipt);
+  if (!is_sound(options.receipt, proof.receipt, contradictions(proof))) return 1;
+  return audit_proof(options, proof);
 }
 
 } // namespace
 
+bool print_differences(std::string const& file, std::vector<std::string> const& sentences) {
+  for (auto const& sentence : sentences) fmt::print("differs   {}: {}\n", printable(file), sentence);
+  return sentences.empty();
+}
+
+bool print_difference(std::string const& file, std::string const& sentence) {
+  return print_differences(file, sentence.empty() ? std::vector<std::string>() : std::vector{sentence});
+}
+
+void require_own_numerics(std::string const& receipt, int numerics) {
+  if (numerics == kNumerics) return;
+  throw InputError(
+      fmt::format("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics));
+}
+
 void add_audit(CLI::App& command_line, Action& action) {
   auto* const command =
-      command_line.add_subcommand("audit", "Check the receipt of a run by computing some of its samples again");
+      command_line.add_subcommand("audit", "Check the receipt of a run by computing some of it again");
   command->footer(audit_footer);
   auto const options = std::make_shared<AuditOptions>();
   auto& files = options->files;
   OptionGroup const shown(*command);
-  shown.add("RECEIPT", options->receipt, "receipt that varve infer --receipt wrote")->required();
+  shown.add("RECEIPT", options->receipt, "receipt that varve infer or train --receipt wrote, or a proof of --prove")
+      ->required();
   auto* const network = shown.add("--network", files.network, network_help);
   auto* const input = shown.add("--input", files.input, input_help)->needs(network);
   network->needs(input);
   add_network_in_text(*command, files.challenge);
   shown.add("--samples", options->num_samples, "compute N samples again, drawn at random", above_zero());
-  shown.add("--seed", options->seed, "draw the samples that this number gives (default: others each time)");
-  shown.add("--against", options->against, "compare with this receipt instead")->excludes(network);
+  shown.add("--seed", options->seed, "draw the samples or the step that this number gives (default: others each time)");
+  auto* const against =
+      shown.add("--against", options->against, "compare with this receipt instead")->excludes(network);
+  auto* const proof = shown.add("--output", options->output, "file of the proof of --prove (.json)");
+  auto* const proved =
+      shown.add("--prove", options->prove, "write the proof of sample N (from 1) instead", above_zero());
+  proved->excludes(network)->excludes(against)->needs(proof);
+  proof->needs(proved);
+  OptionGroup const training(*command, "Receipts of training");
+  training.add("--labels", options->labels, "classes of the samples, as varve train takes them");
+  training.add("--targets", options->targets, "wanted outputs of the samples, as varve train takes them");
+  training.add("--step", options->step, "the step to compute again: random, or a number from 1 on (default: random)");
+  training.add("--checkpoints", options->checkpoints,
+               "folder of varve train --receipt-checkpoints: begin with one of them");
   add_backend(*command, files.backend);
-  shown.add("--engine", files.named.engine, "varve, or reference: plain loops that share no kernel with it");
+  shown.add("--engine", files.named.engine,
+            "for inference: varve, or reference: plain loops that share no kernel with it");
   command->callback([options, &action] {
-    if (options->against.empty() && options->files.network.empty())
+    if (options->against.empty() && !options->prove && options->files.network.empty())
       throw CLI::RequiredError("--network and --input, or --against,");
-    action = {[options] { return options->against.empty() ? audit(*options) : compare(*options); }};
+    action = {[options] { return audit(*options); }};
   });
 }
 

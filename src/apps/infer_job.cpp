@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -86,6 +87,11 @@ void open_files(InferJob& job) {
   auto const& options = job.options;
   job.communicator.together([&] {
     job.network = open_network(options.network, options.challenge);
+    if (!options.receipt.empty() && job.communicator.is_root()) {
+      auto digested = std::make_unique<DigestedNetwork>(std::move(job.network));
+      job.digested = digested.get();
+      job.network = std::move(digested);
+    }
     job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), parse_samples(options.samples),
                                      input_bytes(options, job.ranks_on_host));
     if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);

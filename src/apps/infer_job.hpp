@@ -9,6 +9,7 @@
 #include "engine/inference.hpp"
 #include "io/sample_reader.hpp"
 #include "network/network.hpp"
+#include "receipts/digests.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -27,6 +28,7 @@ struct InferJob {
   std::size_t ranks_on_host = 1; ///< number of ranks on this host, including this one
   bool are_ranks_alike = false;  ///< all ranks have devices of one kind, and formats and kernel were asked for alike
   std::unique_ptr<NetworkSource> network = {};
+  DigestedNetwork const* digested = nullptr; ///< the network, on the rank that writes its receipt
   std::unique_ptr<SampleReader> samples = {};
   std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input
 

@@ -96,7 +96,7 @@ void write_lists(InferOptions const& options, Outcome const& outcome, SampleInde
 void write_receipt(InferJob const& job, std::vector<SampleLeaves> leaves) {
   if (job.options.receipt.empty()) return;
   InferenceReceipt receipt;
-  receipt.network = network_digest(*job.network);
+  receipt.network = job.digested->digest();
   receipt.precision = job.options.precision;
   receipt.edge_order = job.options.named.edge_order;
   bool const reduces = job.engine.engine == Engine::varve;

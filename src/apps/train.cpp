@@ -17,6 +17,7 @@
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
 #include "training/history.hpp"
+#include "training/training_receipt.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -44,6 +45,7 @@ public:
     bool is_stopped = false;
     ranks_.together([&] { is_stopped = !train_to_the_end(); });
     if (is_stopped) return stopped;
+    ranks_.together([&] { record_state(); }); // of the last step
     summary_.times = ranks_.gather(engine_->times());
     summary_.processor_waits = ranks_.gather(longest_wait_for_processor() - processor_wait_before_);
     summary_.exchange_way = engine_->exchange_way();
@@ -116,7 +118,12 @@ private:
     summary_.files = training.files;
     summary_.recipe =
         to_json(recipe_, training_data_of(network, training.samples, training.answers, recipe_.precision));
+    if (!options_.receipt.empty() && ranks_.is_root()) {
+      receipt_ = begin_receipt(network_digest(network), training.samples, training.answers,
+                               to_json(recipe_, num_samples_), options_.receipt_every);
+    }
     auto checkpoint = find_checkpoint(network);
+    if (checkpoint && receipt_) varve::resume(*receipt_, checkpoint->record.receipt, options_.checkpoint);
     if (checkpoint) network = checkpoint->network;
     engine_options_.batch = std::min(engine_options_.batch, num_samples_);
     engine_ = prepare_training(network, engine_options_);
@@ -164,6 +171,8 @@ private:
         return false;
       }
       auto const epoch = advance();
+      if (receipt_) receipt_->add_step(trainer_->last_rows());
+      if (trainer_->progress().num_steps % options_.receipt_every == 0) record_state();
       summary_.num_samples += epoch ? epoch->training.num_samples : 0;
       if (epoch && ranks_.is_root()) end_epoch(*epoch);
       bool const is_due = options_.checkpoint_every && trainer_->progress().num_steps % *options_.checkpoint_every == 0;
@@ -230,14 +239,28 @@ private:
       save_network(*trainer_->best(), options_.best);
   }
 
+  /// Adds the state after the last step to the receipt, and keeps a checkpoint of it if it shall. Rank 0 does so; the
+  /// others give it the moments that they hold.
+  void record_state() {
+    if (options_.receipt.empty()) return;
+    auto state = engine_->state();
+    if (!ranks_.is_root()) return;
+    auto network = engine_->network();
+    receipt_->add_state(trainer_->progress().num_steps, network, state);
+    if (options_.receipt_checkpoints.empty()) return;
+    write_checkpoint(checkpoint_of_step(options_.receipt_checkpoints, trainer_->progress().num_steps),
+                     checkpoint_of(*trainer_, summary_.recipe, std::move(network), std::move(state)));
+  }
+
   /// Rank 0 writes; the others give it the moments that they hold.
   void save_checkpoint() {
     if (options_.checkpoint.empty()) return;
     unless_it_diverges([&] { engine_->require_finite_moments(); });
     auto state = engine_->state();
     if (!ranks_.is_root()) return;
-    write_checkpoint(options_.checkpoint,
-                     checkpoint_of(*trainer_, summary_.recipe, engine_->network(), std::move(state)));
+    auto checkpoint = checkpoint_of(*trainer_, summary_.recipe, engine_->network(), std::move(state));
+    if (receipt_) checkpoint.record.receipt = to_json(*receipt_);
+    write_checkpoint(options_.checkpoint, checkpoint);
     saved_step_ = trainer_->progress().num_steps;
   }
 
@@ -255,6 +278,13 @@ private:
     fmt::print("time      {} for {} samples\nweights   {:016x}\n", readable_seconds(summary_.seconds),
                summary_.num_samples, summary_.weights_hash);
     if (!options_.report.empty()) write_report(options_.report, train_report(options_, summary_));
+    if (!receipt_) return;
+    receipt_->made_by = report_head("varve train");
+    receipt_->made_by["backend"] = options_.backend;
+    receipt_->made_by["ranks"] = ranks_.size();
+    OutputFile output(options_.receipt);
+    output.write(to_json(*receipt_));
+    output.commit();
   }
 
   TrainOptions const& options_;
@@ -268,6 +298,7 @@ private:
   std::optional<CheckpointLock> lock_;         ///< on rank 0
   std::optional<History> history_;             ///< on rank 0
   std::optional<TrainProgress> progress_line_; ///< on rank 0
+  std::optional<TrainingReceipt> receipt_;     ///< on rank 0, if one is written
   TrainSummary summary_;
   Stopwatch time_;
   double processor_wait_before_ = 0.0; ///< seconds, of this rank before its first step

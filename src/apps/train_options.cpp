@@ -7,6 +7,7 @@
 #include "io/output_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
+#include "training/training_receipt.hpp"
 
 #include <fmt/format.h>
 
@@ -40,6 +41,14 @@ void add_files(CLI::App& command, TrainOptions& options) {
            above_zero());
   more.add("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
   more.add("--report", options.report, "write everything measured and decided as JSON");
+  OptionGroup const proof(command, "Proof");
+  proof.add(
+      "--receipt", options.receipt,
+      "write digests of the network, of all data and of the states of the training, with which varve audit checks "
+      "it by computing some steps again");
+  proof.add("--receipt-every", options.receipt_every, "steps between states that the receipt records", above_zero());
+  proof.add("--receipt-checkpoints", options.receipt_checkpoints,
+            "keep a checkpoint of each of these states in this folder, from which an audit can begin");
 }
 
 void add_recipe(CLI::App& command, TrainOptions& options) {
@@ -148,6 +157,8 @@ Recipe recipe_of(TrainOptions const& options) {
     throw UsageError("--patience and --best need --validation");
   if (options.validation.empty() && !(options.validation_labels.empty() && options.validation_targets.empty()))
     throw UsageError("--validation-labels and --validation-targets need --validation, the samples that they belong to");
+  if (options.receipt.empty() && !options.receipt_checkpoints.empty())
+    throw UsageError("--receipt-checkpoints needs --receipt");
   if (options.checkpoint.empty() && options.checkpoint_every) throw UsageError("--checkpoint-every needs --checkpoint");
   return recipe;
 }
@@ -180,8 +191,12 @@ void require_writable_outputs(TrainOptions const& options) {
   };
   require_network("--output", options.output);
   if (!options.best.empty()) require_network("--best", options.best);
-  for (auto const* const path : {&options.checkpoint, &options.history, &options.report})
+  for (auto const* const path : {&options.checkpoint, &options.history, &options.report, &options.receipt})
     if (!path->empty()) require_writable(*path);
+  if (options.receipt_checkpoints.empty()) return;
+  std::error_code error; // the next call says what is wrong
+  std::filesystem::create_directories(options.receipt_checkpoints, error);
+  require_writable(checkpoint_of_step(options.receipt_checkpoints, options.receipt_every));
 }
 
 FileRoles file_roles(TrainOptions const& options) {
@@ -205,6 +220,7 @@ FileRoles file_roles(TrainOptions const& options) {
   }
   files.writes("--history", options.history, Content::plain_lines);
   files.writes("--report", options.report, Content::json);
+  files.writes("--receipt", options.receipt, Content::json);
   return files;
 }
 

@@ -15,7 +15,7 @@ namespace varve {
 struct TrainOptions {
   std::string network, input, labels, targets;
   std::string validation, validation_labels, validation_targets;
-  std::string output, best, checkpoint, history, report;
+  std::string output, best, checkpoint, history, report, receipt, receipt_checkpoints;
 
   std::string loss = "cross-entropy";
   std::string optimizer = "momentum";
@@ -27,6 +27,7 @@ struct TrainOptions {
   Recipe recipe;              ///< completed by recipe_of()
   std::optional<std::size_t> patience;
   std::optional<std::uint64_t> checkpoint_every;
+  std::uint64_t receipt_every = 128; ///< steps
 
   std::string backend = to_string(compiled_backends().front());
   std::string recompute = "auto";

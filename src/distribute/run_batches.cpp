@@ -243,17 +243,22 @@ FinishedBatch run_batch(Inference& inference, SampleRange range, SampleBatch con
                         WantedOfBatch wanted, RankTimes& times) {
   FinishedBatch finished;
   finished.samples = range;
+  std::future<std::vector<Digest>> inputs; // hashed while the device computes
+  if (wanted.leaves) inputs = std::async(std::launch::async, [&] { return input_digests(samples); });
   WantedOutputs const computed{wanted.activations || wanted.leaves, wanted.predictions};
   for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
     auto const part = samples.part(first, std::min(first + batch, samples.num_samples()));
     auto result = inference.infer(part, computed);
     if (wanted.leaves) {
-      auto const leaves = leaves_of(part, result.activations.matrix);
-      finished.leaves.insert(finished.leaves.end(), leaves.begin(), leaves.end());
+      for (auto const& digest : output_digests(result.activations)) finished.leaves.push_back({{}, digest});
     }
     if (!wanted.activations) result.activations = {};
     append(finished, result);
     add_times(times, result);
+  }
+  if (wanted.leaves) {
+    auto const digests = inputs.get();
+    for (std::size_t row = 0; row < digests.size(); ++row) finished.leaves[row].input = digests[row];
   }
   return finished;
 }

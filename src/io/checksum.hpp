@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,8 +32,8 @@ private:
 /// The hash of some bytes.
 Digest sha256(std::string_view bytes);
 
-/// 64 hexadecimal digits.
-std::string to_hex(Digest const& digest);
+/// Two hexadecimal digits for each byte: 64 for a digest.
+std::string to_hex(std::span<unsigned char const> bytes);
 
 /// A 64-bit checksum of bytes, chained to the checksum of the bytes before them. It detects damage and changes; it is
 /// not cryptographic. It is Varve's own, not a library's (xxHash, CRC-32C), because journals of earlier versions hold

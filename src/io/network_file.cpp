@@ -25,6 +25,7 @@ using LayerMoments = OptimizerState::OfLayer;
 
 constexpr char const* own_layers = "layers";
 constexpr char const* best_layers = "best"; ///< of the network of the best epoch, in checkpoints
+constexpr char const* receipt_array = "training.receipt";
 constexpr std::uint64_t numbers_per_epoch = 11;
 constexpr std::uint64_t most_moments = 2;
 
@@ -178,7 +179,9 @@ struct NetworkFile::Contents {
     return found;
   }
 
+  /// Empty if there is none.
   std::string text(std::string const& name) const {
+    if (!stored_.contains(name)) return {};
     auto const letters = file.read_all<char>(stored(name));
     return {letters.begin(), letters.end()};
   }
@@ -202,6 +205,7 @@ private:
       throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
     for (auto const* const text : {"training.recipe", "training.progress"})
       stored_[text] = &file.array(text, {NumberType::u8});
+    if (file.has(receipt_array)) stored_[receipt_array] = &file.array(receipt_array, {NumberType::u8});
     if (file.has("history")) {
       auto const& history = file.array("history", {NumberType::f64});
       if (history.shape.size() != 2 || history.shape[1] != numbers_per_epoch)
@@ -242,6 +246,7 @@ TrainingRecord NetworkFile::training_record() const {
   TrainingRecord record;
   record.recipe = contents_->text("training.recipe");
   record.progress = contents_->text("training.progress");
+  record.receipt = contents_->text(receipt_array);
   record.optimizer.num_steps = contents_->num_steps;
   record.history = contents_->history();
   for (std::size_t layer = 0; layer < num_layers(); ++layer)
@@ -264,7 +269,7 @@ struct NetworkFileWriter::Contents {
       : num_layers(count), file(path, count * arrays_per_layer, count * bytes_per_layer) {}
   Contents(fs::path const& path, std::size_t count, std::size_t num_best) // of a checkpoint
       : num_layers(count),
-        file(path, (count + num_best) * arrays_per_layer + count * moments_per_layer + 3,
+        file(path, (count + num_best) * arrays_per_layer + count * moments_per_layer + 4,
              (count + num_best) * bytes_per_layer) {}
 
   /// Writes a layer of the network whose layers are described in `list`.
@@ -290,6 +295,8 @@ struct NetworkFileWriter::Contents {
     description["training"] = {{"steps", optimizer.num_steps}, {"moments", num_moments}};
     file.add("training.recipe", std::vector<char>(record.recipe.begin(), record.recipe.end()));
     file.add("training.progress", std::vector<char>(record.progress.begin(), record.progress.end()));
+    if (!record.receipt.empty())
+      file.add(receipt_array, std::vector<char>(record.receipt.begin(), record.receipt.end()));
     if (!record.history.empty()) {
       auto const bytes = container::bytes_of(record.history);
       VARVE_REQUIRE(record.history.size() % numbers_per_epoch == 0, "a history has other numbers");

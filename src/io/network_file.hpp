@@ -26,6 +26,7 @@ struct TrainingRecord {
   std::string progress; ///< JSON of the progress of the training
   OptimizerState optimizer;
   std::vector<double> history; ///< the numbers of all epochs; empty in checkpoints of Varve 0.2
+  std::string receipt = {};    ///< JSON of the receipt of the steps so far; empty without one
 
   bool operator==(TrainingRecord const&) const = default;
 };

@@ -4,86 +4,52 @@
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
+#include "receipts/receipt_members.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <climits>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 namespace varve {
 namespace {
 
-constexpr char const* kind = "varve inference receipt";
-constexpr int version = 1;
-constexpr std::size_t digits_of_digest = 2 * std::tuple_size_v<Digest>;
-
-/// The digests of all samples as one text.
-std::string texts_of(std::vector<SampleLeaves> const& leaves, Digest SampleLeaves::*digest) {
-  std::string text;
-  text.reserve(leaves.size() * digits_of_digest);
-  for (auto const& leaf : leaves) text += to_hex(leaf.*digest);
-  return text;
+/// A file of this kind without digests of samples.
+nlohmann::ordered_json head_of(char const* kind, InferenceReceipt const& receipt) {
+  return {{"kind", kind},
+          {"version", kReceiptVersion},
+          {"bound", bound_part(receipt)},
+          {"digest", to_hex(receipt.digest)},
+          {"made_by", receipt.made_by}};
 }
 
-/// Reads members of a JSON object; a message names the file.
-class Members {
-public:
-  Members(nlohmann::ordered_json const& object, std::string place) : object_(object), place_(std::move(place)) {
-    if (!object.is_object()) fail_at(place_, "no object", "the members of a receipt");
-  }
+/// Reads what head_of() wrote.
+InferenceReceipt without_leaves(nlohmann::ordered_json const& json, std::string const& place) {
+  ReceiptMembers const file(json, place);
+  ReceiptMembers const bound(file.member("bound"), place);
+  InferenceReceipt receipt;
+  receipt.numerics = bound.numerics();
+  receipt.network = bound.digest("network");
+  receipt.precision = bound.text("precision");
+  receipt.edge_order = bound.text("edge_order");
+  receipt.reductions = bound.texts("reductions");
+  receipt.first_sample = bound.number("first_sample") - 1;
+  if (receipt.first_sample == std::numeric_limits<SampleIndex>::max())
+    fail_at(place, "0 in first_sample", "a number from 1 on");
+  receipt.num_samples = bound.number("samples");
+  receipt.inputs = bound.digest("inputs");
+  receipt.outputs = bound.digest("outputs");
+  receipt.made_by = file.member("made_by");
+  receipt.digest = file.digest("digest");
+  return receipt;
+}
 
-  nlohmann::ordered_json const& member(std::string const& name) const {
-    auto const found = object_.find(name);
-    if (found == object_.end()) fail_at(place_, "no member " + name, "a receipt");
-    return *found;
-  }
-  std::string text(std::string const& name) const {
-    auto const& value = member(name);
-    if (!value.is_string()) fail(name, "a text");
-    return value.get<std::string>();
-  }
-  std::uint64_t number(std::string const& name) const {
-    auto const& value = member(name);
-    if (!value.is_number_unsigned()) fail(name, "a whole number from 0 on");
-    return value.get<std::uint64_t>();
-  }
-  std::vector<Digest> digests(std::string const& name, std::size_t count) const {
-    auto const digits = text(name);
-    if (digits.size() / digits_of_digest != count || digits.size() % digits_of_digest != 0)
-      fail(name, fmt::format("{} digests of {} hexadecimal digits", count, digits_of_digest));
-    std::vector<Digest> digests(count);
-    for (std::size_t place = 0; place < digits.size(); place += 2) {
-      unsigned char byte = 0;
-      auto const* const first = digits.data() + place;
-      if (std::from_chars(first, first + 2, byte, 16).ptr != first + 2) fail(name, "hexadecimal digits");
-      digests[place / digits_of_digest][place % digits_of_digest / 2] = byte;
-    }
-    return digests;
-  }
-  Digest digest(std::string const& name) const { return digests(name, 1).front(); }
-  std::vector<std::string> texts(std::string const& name) const {
-    std::vector<std::string> texts;
-    auto const& list = member(name);
-    if (!list.is_array()) fail(name, "a list");
-    for (auto const& text : list) {
-      if (!text.is_string()) fail(name, "a list of texts");
-      texts.push_back(text.get<std::string>());
-    }
-    return texts;
-  }
-
-private:
-  [[noreturn]] void fail(std::string const& name, std::string const& expected) const {
-    fail_at(place_, fmt::format("{} in {}", member_text(object_, name), name), expected);
-  }
-
-  nlohmann::ordered_json const& object_;
-  std::string place_;
-};
+/// A member of a JSON object: digests of all samples. The library for JSON takes longer for a long text than the
+/// digests take.
+std::string member_of(char const* name, std::vector<Digest> const& digests) {
+  return fmt::format(",\n  \"{}\": \"{}\"", name, hex_of(digests));
+}
 
 /// The first sample whose digests differ, as a sentence; empty if none does.
 std::string first_difference(InferenceReceipt const& left, InferenceReceipt const& right, Digest SampleLeaves::*digest,
@@ -97,6 +63,7 @@ std::string first_difference(InferenceReceipt const& left, InferenceReceipt cons
 } // namespace
 
 void InferenceReceipt::seal() {
+  num_samples = leaves.size();
   inputs = root_of(leaves, &SampleLeaves::input);
   outputs = root_of(leaves, &SampleLeaves::output);
   digest = digest_of(*this);
@@ -106,52 +73,81 @@ nlohmann::ordered_json bound_part(InferenceReceipt const& receipt) {
   return {{"numerics", receipt.numerics},      {"network", to_hex(receipt.network)},
           {"precision", receipt.precision},    {"edge_order", receipt.edge_order},
           {"reductions", receipt.reductions},  {"first_sample", receipt.first_sample + 1},
-          {"samples", receipt.leaves.size()},  {"inputs", to_hex(receipt.inputs)},
+          {"samples", receipt.num_samples},    {"inputs", to_hex(receipt.inputs)},
           {"outputs", to_hex(receipt.outputs)}};
 }
 
 Digest digest_of(InferenceReceipt const& receipt) { return sha256(json_text(bound_part(receipt))); }
 
 void write_receipt(std::filesystem::path const& path, InferenceReceipt const& receipt) {
-  nlohmann::ordered_json const file = {{"kind", kind},
-                                       {"version", version},
-                                       {"bound", bound_part(receipt)},
-                                       {"digest", to_hex(receipt.digest)},
-                                       {"made_by", receipt.made_by},
-                                       {"input_leaves", texts_of(receipt.leaves, &SampleLeaves::input)},
-                                       {"output_leaves", texts_of(receipt.leaves, &SampleLeaves::output)}};
+  auto text = json_text(head_of(kInferenceReceipt, receipt), 2);
+  text.resize(text.size() - std::string_view("\n}").size());
+  OutputFile output(path);
+  output.write(text);
+  output.write(member_of("input_leaves", digests_of(receipt.leaves, &SampleLeaves::input)));
+  output.write(member_of("output_leaves", digests_of(receipt.leaves, &SampleLeaves::output)) + "\n}\n");
+  output.commit();
+}
+
+InferenceReceipt read_receipt(std::filesystem::path const& path) {
+  return inference_receipt_of(read_receipt_json(path, {kInferenceReceipt}), path.string());
+}
+
+InferenceReceipt inference_receipt_of(nlohmann::ordered_json const& json, std::string const& place) {
+  auto receipt = without_leaves(json, place);
+  ReceiptMembers const file(json, place);
+  auto const inputs = file.digests("input_leaves", receipt.num_samples);
+  auto const outputs = file.digests("output_leaves", receipt.num_samples);
+  for (std::size_t sample = 0; sample < inputs.size(); ++sample)
+    receipt.leaves.push_back({inputs[sample], outputs[sample]});
+  return receipt;
+}
+
+SampleProof proof_of(InferenceReceipt const& receipt, std::size_t place) {
+  SampleProof proof{receipt, place, receipt.leaves.at(place), {}, {}};
+  proof.receipt.leaves.clear();
+  proof.input_path = path_of(digests_of(receipt.leaves, &SampleLeaves::input), place);
+  proof.output_path = path_of(digests_of(receipt.leaves, &SampleLeaves::output), place);
+  return proof;
+}
+
+void write_proof(std::filesystem::path const& path, SampleProof const& proof) {
+  auto file = head_of(kSampleProof, proof.receipt);
+  file.update({{"sample", proof.receipt.first_sample + proof.place + 1},
+               {"input", to_hex(proof.leaves.input)},
+               {"output", to_hex(proof.leaves.output)},
+               {"input_path", hex_of(proof.input_path)},
+               {"output_path", hex_of(proof.output_path)}});
   OutputFile output(path);
   output.write(json_text(file, 2) + "\n");
   output.commit();
 }
 
-InferenceReceipt read_receipt(std::filesystem::path const& path) {
-  auto const text = read_text(path);
-  auto const json = parse_json(text, path.string(), text.size());
-  if (json.is_discarded() || !json.is_object() || json.value("kind", nlohmann::ordered_json()) != kind)
-    fail_at(path.string(), "another file", "a receipt of varve infer --receipt");
-  Members const file(json, path.string());
-  if (file.number("version") != version)
-    fail_at(path.string(), fmt::format("version {} of receipts", file.number("version")), "version 1");
-  Members const bound(file.member("bound"), path.string());
-  InferenceReceipt receipt;
-  receipt.numerics = static_cast<int>(std::min<std::uint64_t>(bound.number("numerics"), INT_MAX)); // another one
-  receipt.network = bound.digest("network");
-  receipt.precision = bound.text("precision");
-  receipt.edge_order = bound.text("edge_order");
-  receipt.reductions = bound.texts("reductions");
-  receipt.first_sample = bound.number("first_sample") - 1;
-  if (receipt.first_sample == std::numeric_limits<SampleIndex>::max())
-    fail_at(path.string(), "0 in first_sample", "a number from 1 on");
-  receipt.inputs = bound.digest("inputs");
-  receipt.outputs = bound.digest("outputs");
-  receipt.made_by = file.member("made_by");
-  auto const count = bound.number("samples");
-  auto const inputs = file.digests("input_leaves", count);
-  auto const outputs = file.digests("output_leaves", count);
-  for (std::size_t sample = 0; sample < count; ++sample) receipt.leaves.push_back({inputs[sample], outputs[sample]});
-  receipt.digest = file.digest("digest");
-  return receipt;
+SampleProof proof_of(nlohmann::ordered_json const& json, std::string const& place) {
+  ReceiptMembers const file(json, place);
+  SampleProof proof;
+  proof.receipt = without_leaves(json, place);
+  auto const first = proof.receipt.first_sample;
+  auto const count = proof.receipt.num_samples;
+  auto const sample = file.number("sample");
+  if (sample <= first || sample - first > count) fail_at(place, "another sample", "one of the receipt");
+  proof.place = sample - first - 1;
+  proof.leaves = {file.digest("input"), file.digest("output")};
+  auto const length = path_length(proof.place, count);
+  proof.input_path = file.digests("input_path", length);
+  proof.output_path = file.digests("output_path", length);
+  return proof;
+}
+
+std::vector<std::string> contradictions(SampleProof const& proof) {
+  auto const& receipt = proof.receipt;
+  std::vector<std::string> found;
+  if (receipt.digest != digest_of(receipt)) found.emplace_back("its digest is not that of its bound part");
+  if (root_by(proof.leaves.input, proof.place, receipt.num_samples, proof.input_path) != receipt.inputs)
+    found.emplace_back("the path of its input leads to another root");
+  if (root_by(proof.leaves.output, proof.place, receipt.num_samples, proof.output_path) != receipt.outputs)
+    found.emplace_back("the path of its output leads to another root");
+  return found;
 }
 
 std::vector<std::string> contradictions(InferenceReceipt const& receipt) {

@@ -6,11 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace varve {
+
+/// What the files of such a receipt and of a proof call themselves.
+inline constexpr char const* kInferenceReceipt = "varve inference receipt";
+inline constexpr char const* kSampleProof = "varve sample proof";
 
 /// What binds an inference to its inputs: anybody who has the network and the samples can compute some of them again,
 /// anywhere, and compare (docs/audit.md). Runs that give the same bits give the same bound part.
@@ -22,15 +27,16 @@ struct InferenceReceipt {
   std::string edge_order;
   std::vector<std::string> reductions; ///< those that change sums, in the order of Reductions
   SampleIndex first_sample = 0;        ///< from 0
-  Digest inputs{};                     ///< root over the inputs of all samples
-  Digest outputs{};                    ///< root over the last activations of all samples
+  std::uint64_t num_samples = 0;
+  Digest inputs{};  ///< root over the inputs of all samples
+  Digest outputs{}; ///< root over the last activations of all samples
 
   /// Not bound, or bound by the roots.
-  std::vector<SampleLeaves> leaves; ///< by sample
+  std::vector<SampleLeaves> leaves; ///< by sample; none in a proof
   nlohmann::ordered_json made_by;   ///< program, version, date, backend; for readers alone
   Digest digest{};                  ///< of the bound part, as the file states it
 
-  /// Computes both roots from the leaves, and the digest.
+  /// Computes number of samples, both roots and the digest from the leaves.
   void seal();
 };
 
@@ -46,8 +52,31 @@ void write_receipt(std::filesystem::path const& path, InferenceReceipt const& re
 /// Reads a receipt. Throws InputError, naming the file, if it is none or of a later version.
 InferenceReceipt read_receipt(std::filesystem::path const& path);
 
+/// The same from the JSON of a file.
+InferenceReceipt inference_receipt_of(nlohmann::ordered_json const& json, std::string const& place);
+
 /// What contradicts itself in a receipt, so that somebody must have altered it: one sentence each.
 std::vector<std::string> contradictions(InferenceReceipt const& receipt);
+
+/// One sample of a receipt, which anybody can check against the bound part without the leaves of the others.
+struct SampleProof {
+  InferenceReceipt receipt; ///< without leaves
+  std::size_t place = 0;    ///< of the sample, from 0
+  SampleLeaves leaves;
+  std::vector<Digest> input_path, output_path; ///< path_of() its leaves
+};
+
+/// The proof of the sample at this place of a receipt.
+SampleProof proof_of(InferenceReceipt const& receipt, std::size_t place);
+
+/// Writes a proof as JSON; the file appears whole or not at all. Throws as OutputFile does.
+void write_proof(std::filesystem::path const& path, SampleProof const& proof);
+
+/// Reads the JSON of such a file. Throws InputError "PLACE: ..." if it is something else.
+SampleProof proof_of(nlohmann::ordered_json const& json, std::string const& place);
+
+/// What contradicts itself in a proof: one sentence each.
+std::vector<std::string> contradictions(SampleProof const& proof);
 
 /// What differs between two receipts, one sentence each, the first sample that differs included; none if they are of
 /// the same work.

@@ -98,6 +98,43 @@ std::string to_json(Recipe const& recipe, TrainingData const& data) {
   return json_text(json);
 }
 
+Recipe recipe_from(nlohmann::ordered_json const& json, std::string const& place) {
+  try {
+    Recipe recipe;
+    auto const take = [&](char const* key, auto& value) { json.at(key).get_to(value); };
+    auto const text = [&](char const* key) { return json.at(key).get<std::string>(); };
+    recipe.precision = text("precision") == "double" ? Precision::double_precision : Precision::single_precision;
+    recipe.loss = parse_loss(text("loss"));
+    recipe.optimizer.kind = parse_optimizer(text("optimizer"));
+    take("momentum", recipe.optimizer.momentum);
+    take("beta1", recipe.optimizer.beta1);
+    take("beta2", recipe.optimizer.beta2);
+    take("epsilon", recipe.optimizer.epsilon);
+    take("l2", recipe.optimizer.l2);
+    take("rate", recipe.rate.rate);
+    recipe.rate.kind = parse_rate_schedule(text("rate schedule"));
+    take("rate factor", recipe.rate.factor);
+    take("rate every", recipe.rate.every);
+    take("warm-up", recipe.rate.warm_up);
+    take("batch", recipe.batch);
+    take("epochs", recipe.epochs);
+    take("seed", recipe.seed);
+    recipe.pattern.kind = parse_pattern_kind(text("pattern"));
+    if (recipe.pattern.kind != PatternKind::keep) {
+      take("pattern fraction", recipe.pattern.fraction);
+      take("pattern every", recipe.pattern.every);
+      take("pattern until", recipe.pattern.until);
+      recipe.pattern.schedule = parse_pattern_schedule(text("pattern schedule"));
+    }
+    require_valid(recipe);
+    return recipe;
+  } catch (nlohmann::json::exception const&) {
+    throw InputError(place + ": found no recipe of a training, expected its options");
+  } catch (UsageError const& error) {
+    throw InputError(fmt::format("{}: {}", place, error.what()));
+  }
+}
+
 void require_same(std::string const& checkpoint_json, std::string const& own_json, std::string const& checkpoint) {
   auto const theirs = parse_json(checkpoint_json, checkpoint + ": recipe");
   auto const ours = parse_json(own_json, "the recipe");

@@ -6,6 +6,8 @@
 #include "training/schedules.hpp"
 #include "training/training_data.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -36,6 +38,9 @@ std::uint64_t num_steps_of(Recipe const& recipe, std::size_t num_samples);
 
 /// The recipe and the number of training samples as JSON, for checkpoints and reports.
 std::string to_json(Recipe const& recipe, std::size_t num_samples);
+
+/// The recipe of which to_json() made this. Throws InputError "PLACE: ..." if it is none.
+Recipe recipe_from(nlohmann::ordered_json const& json, std::string const& place);
 
 /// The same with the hashes of what is trained.
 std::string to_json(Recipe const& recipe, TrainingData const& data);

@@ -126,6 +126,7 @@ std::optional<EpochResult> Trainer::advance() {
   std::size_t const count = std::min(recipe_.batch, num_samples_ - first);
   double const rate = rate_at(recipe_.rate, progress_.num_steps, steps_per_epoch_, recipe_.epochs);
   auto const rows = std::span<std::uint64_t const>(order_).subspan(first, count);
+  last_rows_ = rows;
   evolve(rows);
   auto const sum = engine_->step(set_, rows, rate);
   ++progress_.num_steps;

@@ -76,6 +76,8 @@ public:
   std::optional<EpochResult> advance();
 
   TrainingProgress const& progress() const { return progress_; }
+  /// The rows of the mini-batch of the last step; none before the first step of this object.
+  std::span<std::uint64_t const> last_rows() const { return last_rows_; }
   /// The results of all epochs, those before resume() included as far as they were given to it.
   std::vector<EpochResult> const& epochs() const { return epochs_; }
   /// The network of the best epoch; null without keep_best(), before the first epoch with validation, or if resume()
@@ -106,6 +108,7 @@ private:
   std::vector<PatternRecord> changes_;
   std::optional<std::uint64_t> ordered_epoch_; ///< the epoch whose order order_ holds
   std::vector<std::uint64_t> order_;
+  std::span<std::uint64_t const> last_rows_; ///< of order_
 };
 
 } // namespace varve

@@ -5,6 +5,7 @@
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "receipts/inference_receipt.hpp"
+#include "receipts/receipt_members.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,7 +99,7 @@ TEST_F(Audit, FindsAChangedNetwork) {
   NetworkFileWriter writer(path("other-net.safetensors"), layers.size());
   for (auto const& layer : layers) writer.append(layer);
   writer.commit();
-  expect_difference(audit("receipt.json", {}, "other-net.safetensors"), "is not the network of the receipt");
+  expect_difference(audit("receipt.json", {}, "other-net.safetensors"), "it is not the network of the receipt");
 }
 
 TEST_F(Audit, FindsAChangedSample) {
@@ -109,6 +110,36 @@ TEST_F(Audit, FindsAChangedSample) {
   write_sample_file(path("other-img.safetensors"), samples);
   expect_difference(audit("receipt.json", {}, "net.safetensors", "other-img.safetensors"),
                     "sample 101 is not that of the receipt");
+}
+
+TEST_F(Audit, FindsMissingSamplesAndTakesFurtherOnes) {
+  for (auto const* const count : {"149", "151"})
+    succeed({"generate", "images", "--neurons", "256", "--samples", count, "--seed", "5", "--output",
+             path(std::string("img-") + count + ".safetensors")});
+  expect_difference(audit("receipt.json", {}, "net.safetensors", "img-149.safetensors"),
+                    "it holds 149 samples, 1 to 149, and the receipt is of 150, 1 to 150");
+  auto const ended = audit("receipt.json", {}, "net.safetensors", "img-151.safetensors");
+  EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
+}
+
+TEST_F(Audit, ProvesOneSampleWithoutTheOthers) {
+  make_receipt("part.json", {"--samples", "31:60"});
+  auto const prove = [](std::string const& sample) {
+    return run_varve({"audit", path("part.json"), "--prove", sample, "--output", path("proof.json")});
+  };
+  EXPECT_EQ(prove("44").exit_code, 0);
+  for (auto const backend : compiled_backends()) {
+    auto const ended = audit("proof.json", {"--backend", to_string(backend)});
+    EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("audited   sample 44 of 30"));
+  }
+  auto proof = proof_of(read_receipt_json(path("proof.json"), {kSampleProof}), "proof");
+  proof.leaves.output[0] ^= 1U;
+  write_proof(path("forged.json"), proof);
+  expect_difference(audit("forged.json"), "the path of its output leads to another root");
+  test::expect_sentence(prove("30"), 2, {"--prove is 30, expected one of the samples 31 to 60"});
+  test::expect_sentence(prove("61"), 2, {"--prove is 61"});
+  test::expect_sentence(run_varve({"audit", path("part.json"), "--prove", "44"}), 2, {"--output"});
 }
 
 TEST_F(Audit, FindsAForgedOutputThoughAllDigestsFit) {
@@ -176,7 +207,7 @@ TEST_F(Audit, NumbersNearTheLargestWrapNowhere) {
   receipt.first_sample = UINT64_MAX - 5;
   receipt.seal();
   write_receipt(path("last.json"), receipt);
-  test::expect_sentence(audit("last.json"), 2, {"but " + path("img.safetensors") + " holds the samples 1:150"});
+  expect_difference(audit("last.json"), "it holds 150 samples, 1 to 150, and the receipt is of 150, ");
 }
 
 TEST_F(Audit, RefusesWhatCannotBeAudited) {
@@ -185,7 +216,7 @@ TEST_F(Audit, RefusesWhatCannotBeAudited) {
   test::expect_sentence(run_varve(joined(infer, {"--repeat-input", "2"})), 2, {"--repeat-input"});
   test::expect_sentence(run_varve({"audit", path("receipt.json")}), 2, {"--network and --input, or --against"});
   test::expect_sentence(run_varve({"audit", path("net.safetensors"), "--against", path("receipt.json")}), 3,
-                        {"expected a receipt of varve infer --receipt"});
+                        {"expected a varve inference receipt"});
 }
 
 } // namespace

@@ -60,12 +60,21 @@ protected:
   }
   /// Options that name outputs of this name.
   static Words outputs(std::string const& name) {
-    return {"--output",  path(name + ".safetensors"), "--checkpoint", path(name + ".ckpt.safetensors"),
-            "--history", path(name + ".tsv")};
+    return {"--output",        path(name + ".safetensors"),
+            "--checkpoint",    path(name + ".ckpt.safetensors"),
+            "--history",       path(name + ".tsv"),
+            "--receipt",       path(name + ".json"),
+            "--receipt-every", "4"};
   }
   static void expect_same_files(std::string const& one, std::string const& other) {
     for (std::string const ending : {".safetensors", ".ckpt.safetensors", ".tsv"})
       EXPECT_TRUE(read_bytes(path(one + ending)) == read_bytes(path(other + ending))) << one << " " << ending;
+    auto const receipt = [](std::string const& name) {
+      auto json = read_json(path(name + ".json"));
+      json.erase("made_by");
+      return json;
+    };
+    EXPECT_EQ(receipt(one), receipt(other)) << one;
   }
   /// The sentences of the command; mpirun adds words of its own.
   static Words sentences(Ended const& ended) {

@@ -38,19 +38,8 @@ public:
   }
 
 protected:
-  /// The command with these options, which replace defaults of these tests.
-  static Words words(Words const& options) {
-    Words all = {"train",
-                 "--network",
-                 path("d1.safetensors"),
-                 "--input",
-                 path("train.safetensors"),
-                 "--output",
-                 path("trained.safetensors"),
-                 "--batch",
-                 "100",
-                 "--epochs",
-                 "3"};
+  /// A command with these options, which replace those that it has.
+  static Words replaced(Words all, Words const& options) {
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);
       if (before == all.end()) {
@@ -60,6 +49,13 @@ protected:
       }
     }
     return all;
+  }
+
+  /// The command with these options, which replace defaults of these tests.
+  static Words words(Words const& options) {
+    return replaced({"train", "--network", path("d1.safetensors"), "--input", path("train.safetensors"), "--output",
+                     path("trained.safetensors"), "--batch", "100", "--epochs", "3"},
+                    options);
   }
 
   /// The hash of all weights that a run prints last.

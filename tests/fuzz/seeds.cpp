@@ -10,6 +10,7 @@
 #include "io/sample_file.hpp"
 #include "io/text_file.hpp"
 #include "receipts/inference_receipt.hpp"
+#include "training/training_receipt.hpp"
 
 #include <fmt/format.h>
 
@@ -248,6 +249,14 @@ void write_receipts(fs::path const& folder) {
     receipt.reductions.emplace_back("merge_neurons");
     receipt.leaves.push_back({sha256(name), sha256("output")});
   }
+  receipt.seal();
+  write_proof(folder / "proof.json", proof_of(receipt, 1));
+  TrainingReceipt training;
+  training.recipe = {{"seed", 1}};
+  training.every = 2;
+  for (std::uint64_t const step : {2U, 4U, 5U})
+    training.states.push_back({step, sha256("order"), {sha256("weights"), {}}, {{}, sha256("moments")}});
+  write_bytes(folder / "training.json", to_json(training));
 }
 
 void write_seeds(fs::path const& folder) {

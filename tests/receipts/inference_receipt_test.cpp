@@ -2,11 +2,13 @@
 
 #include "core/error.hpp"
 #include "io/files.hpp"
+#include "receipts/receipt_members.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -74,6 +76,26 @@ TEST_F(Receipts, ContradictThemselvesWhenOnePartIsAltered) {
               ElementsAre("the digests of its outputs have another root"));
 }
 
+TEST_F(Receipts, AProofHoldsOneSample) {
+  auto const proof = proof_of(some_receipt(), 1);
+  write_proof(path("proof.json"), proof);
+  auto read = proof_of(read_receipt_json(path("proof.json"), {kSampleProof}), "proof");
+  EXPECT_EQ(bound_part(read.receipt), bound_part(some_receipt()));
+  EXPECT_EQ(read.place, 1U);
+  EXPECT_EQ(read.leaves, some_receipt().leaves[1]);
+  EXPECT_THAT(contradictions(read), IsEmpty());
+  read.leaves.output = sha256("x");
+  EXPECT_THAT(contradictions(read), ElementsAre("the path of its output leads to another root"));
+  read.input_path[0] = sha256("x");
+  read.receipt.precision = "double";
+  EXPECT_EQ(contradictions(read).size(), 3U);
+  for (auto const& [key, value] : {std::pair("sample", 4), std::pair("sample", 8), std::pair("input_path", 7)}) {
+    auto json = read_receipt_json(path("proof.json"), {kSampleProof});
+    json[key] = value;
+    EXPECT_THROW(proof_of(json, "proof"), InputError) << key;
+  }
+}
+
 TEST_F(Receipts, DifferencesNameTheFirstSample) {
   auto other = some_receipt();
   other.leaves[1].output = other.leaves[2].output = sha256("x");
@@ -94,9 +116,9 @@ TEST_F(Receipts, OtherFilesAreRefused) {
     }
   };
   write_bytes(path("other.json"), "{\"program\": \"varve\"}");
-  expect_refused(path("other.json"), "expected a receipt of varve infer --receipt");
+  expect_refused(path("other.json"), "expected a varve inference receipt");
   write_bytes(path("other.json"), "no JSON");
-  expect_refused(path("other.json"), "expected a receipt of varve infer --receipt");
+  expect_refused(path("other.json"), "expected a varve inference receipt");
   expect_refused(written_with("\"version\": 1", "\"version\": 2"), "version 2 of receipts");
   expect_refused(written_with("\"first_sample\": 5", "\"first_sample\": 0"), "expected a number from 1 on");
   expect_refused(written_with("\"samples\": 3", "\"samples\": 4"), "expected 4 digests of 64 hexadecimal digits");
