@@ -5,9 +5,11 @@
 #include "process.hpp"
 
 #include "core/error.hpp"
+#include "core/version.hpp"
 #include "engine/training.hpp"
 #include "training/checkpoint.hpp"
 #include "training/trainer.hpp"
+#include "training/training_receipt.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -35,7 +37,7 @@ struct TrainingSettings {
   Recipe recipe; ///< completed by recipe_of()
   std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
   std::string checkpoint; ///< the file that holds the state; empty: none
-  std::optional<std::uint64_t> checkpoint_every;
+  std::optional<std::uint64_t> checkpoint_every, receipt_every;
 };
 
 Recipe recipe_of(TrainingSettings const& settings) {
@@ -74,6 +76,7 @@ public:
     Turn const turn;
     InterruptibleNetwork const source(network.shared());
     auto start = load(source);
+    if (settings_.receipt_every) start_ = network_digest(start);
     if (!settings_.checkpoint.empty()) {
       if (auto found = find_checkpoint(start)) {
         start = found->network;
@@ -92,6 +95,8 @@ public:
     auto const samples = to_samples(rows, place, recipe_.precision);
     auto const answers = to_answers(labels, targets, place);
     Turn const turn;
+    if (settings_.receipt_every && !receipt_)
+      receipt_ = begin_receipt(start_, samples, answers, recipe_json_, *settings_.receipt_every);
     return open().add_samples(samples, answers, place);
   }
 
@@ -120,6 +125,7 @@ public:
     trainer_.emplace(open(), recipe_, set, num_samples, validation);
     if (validation) trainer_->keep_best();
     if (!checkpoint_) return;
+    if (receipt_) varve::resume(*receipt_, checkpoint_->record.receipt, settings_.checkpoint);
     resume(*trainer_, open(), *std::exchange(checkpoint_, std::nullopt), settings_.checkpoint);
   }
 
@@ -134,10 +140,23 @@ public:
     static_cast<void>(open());
     for (;;) {
       auto const epoch = trainer_->advance();
+      if (receipt_) receipt_->add_step(trainer_->last_rows());
+      if (receipt_ && num_steps() % receipt_->every == 0)
+        receipt_->add_state(num_steps(), engine_->network(), engine_->state());
       if (epoch || (settings_.checkpoint_every && num_steps() % *settings_.checkpoint_every == 0)) save_checkpoint();
       if (epoch) return *epoch;
       run_signal_handlers();
     }
+  }
+
+  /// The JSON of the receipt of the steps so far; empty without one.
+  std::string receipt() const {
+    Turn const turn;
+    if (!receipt_) return {};
+    auto receipt = *receipt_;
+    receipt.add_state(num_steps(), open().network(), open().state());
+    receipt.made_by = {{"program", "varve for Python"}, {"version", provenance.version}};
+    return to_json(std::move(receipt));
   }
 
   std::unique_ptr<HeldNetwork> network() {
@@ -188,8 +207,9 @@ private:
 
   void save_checkpoint() const {
     if (settings_.checkpoint.empty()) return;
-    write_checkpoint(settings_.checkpoint,
-                     checkpoint_of(*trainer_, recipe_json_, engine_->network(), engine_->state()));
+    auto checkpoint = checkpoint_of(*trainer_, recipe_json_, engine_->network(), engine_->state());
+    if (receipt_) checkpoint.record.receipt = to_json(*receipt_);
+    write_checkpoint(settings_.checkpoint, checkpoint);
   }
 
   TrainingSettings settings_;
@@ -197,6 +217,8 @@ private:
   std::string recipe_json_;
   std::string note_;                     ///< why a checkpoint was not read, but the one before it
   std::optional<Checkpoint> checkpoint_; ///< the state to continue from, until begin()
+  Digest start_{};                       ///< of the network to begin with, for the receipt
+  std::optional<TrainingReceipt> receipt_;
   std::size_t num_outputs_ = 0;
   std::uint64_t num_single_steps_ = 0; ///< those of step()
   std::unique_ptr<Training> engine_;
@@ -231,7 +253,8 @@ void add_settings(nb::module_& module) {
       .def_rw("memory_limit", &TrainingSettings::memory_limit, nb::arg().none())
       .def_rw("device_memory_limit", &TrainingSettings::device_memory_limit, nb::arg().none())
       .def_rw("checkpoint", &TrainingSettings::checkpoint)
-      .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none());
+      .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none())
+      .def_rw("receipt_every", &TrainingSettings::receipt_every, nb::arg().none());
   add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
   add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
   add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
@@ -298,6 +321,7 @@ void add_training(nb::module_& module) {
       .def("step", &TrainingRun::step, nb::arg("rows"), nb::arg("labels").none(), nb::arg("targets").none(),
            nb::arg("rate"), NoGil())
       .def("network", &TrainingRun::network, NoGil())
+      .def("receipt", &TrainingRun::receipt, NoGil())
       .def("best", &TrainingRun::best)
       .def_prop_ro("epochs", &TrainingRun::epochs);
 }

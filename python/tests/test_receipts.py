@@ -139,3 +139,33 @@ def test_paths_lead_to_the_root():
             assert _receipt.root_by(leaves[place], place, count, path) == _receipt.root_of(leaves)
             assert _receipt.root_by(leaves[place], place, count, [*path, leaves[0]]) is None
             assert not path or _receipt.root_by(leaves[place], place, count, path[1:]) is None
+
+
+def test_a_training_has_a_receipt(tmp_path):
+    start = varve.generate.random([16, 24, 4], density=0.5, seed=3).with_initial_weights()
+    generator = np.random.default_rng(4)
+    X, labels = generator.random((300, 16)), generator.integers(0, 4, 300)
+
+    def trained(**options):
+        return varve.train(start, X, labels, batch=64, epochs=4, receipt_every=3, rate_schedule="constant", **options)
+
+    receipt = trained().receipt
+    assert receipt.bound["steps"] == 20 and receipt.bound["every"] == 3 and receipt.digest in repr(receipt)
+    assert receipt.bound["network"] == _receipt.network_digest(start).hex()
+    assert receipt.bound["result"] == _receipt.network_digest(trained().network).hex()
+    for backend in varve.backends():
+        assert trained(backend=backend).receipt.digest == receipt.digest
+    assert trained(seed=2).receipt.bound["states"] != receipt.bound["states"]
+    options = {"batch": 64, "epochs": 4, "receipt_every": 3, "rate_schedule": "constant", "checkpoint": tmp_path / "c.safetensors"}
+    training = varve.Training(start, **options)
+    for epoch in training.epochs(X, labels):
+        if epoch.epoch == 2:
+            break
+    del training
+    assert trained(checkpoint=tmp_path / "c.safetensors").receipt.digest == receipt.digest
+    receipt.save(tmp_path / "receipt.json")
+    assert json.loads((tmp_path / "receipt.json").read_text())["digest"] == receipt.digest
+    with pytest.raises(varve.UsageError, match="receipt_every"):
+        varve.train(start, X, labels, epochs=1).receipt  # noqa: B018
+    with pytest.raises(varve.UsageError, match="receipt_every is 0"):
+        varve.Training(start, receipt_every=0)

@@ -152,7 +152,7 @@ def test_every_option_of_train_is_one_of_the_classifier(digits):
     of_train = set(inspect.signature(varve.train).parameters)
     of_classifier = set(varve.SparseClassifier().get_params())
     assert of_train - of_classifier == {
-        *("network", "X", "labels", "targets", "validation", "loss", "seed", "checkpoint", "checkpoint_every"),
+        *("network", "X", "labels", "targets", "validation", "loss", "seed", "checkpoint", "checkpoint_every", "receipt_every"),
     }
     X, y = digits
     seen = []

@@ -256,7 +256,7 @@ def test_a_training_that_is_stopped_holds_what_there_is_and_goes_on(start, sampl
         kept = pickle.loads(pickle.dumps(training))
         assert kept.history == training.history and kept.network == training.network and list(kept.epochs()) == []
         assert [epoch.epoch for epoch in training.epochs()] == [3, 4, 5] and training.network == whole.network
-        with pytest.raises(varve.UsageError, match=r"has its samples: epochs\(\) goes on"):
+        with pytest.raises(varve.UsageError, match=r"has its samples: epochs\(\) continues"):
             training.epochs(*samples)
 
 

@@ -18,7 +18,7 @@ from ._errors import Error, InputError, MissingFileError, ResourceError, UsageEr
 from ._files import Samples, read_samples, save_samples
 from ._network import Network, clear
 from ._product import matmul
-from ._receipt import Receipt, audit
+from ._receipt import Receipt, TrainingReceipt, audit
 from ._results import Evaluation, Layer, Run, Verdict
 from ._training import Epoch, Training, train
 
@@ -43,6 +43,7 @@ __all__ = [
     "SparseClassifier",
     "SparseRegressor",
     "Training",
+    "TrainingReceipt",
     "UsageError",
     "Verdict",
     "audit",

@@ -44,7 +44,7 @@ class _SparseEstimator(BaseEstimator):
     warm_start: bool
 
     @refuse_names_of_others
-    @with_the_options_of_training(without=("loss", "seed", "checkpoint", "checkpoint_every"), batch=32, epochs=60)
+    @with_the_options_of_training(without=("loss", "seed", "checkpoint", "checkpoint_every", "receipt_every"), batch=32, epochs=60)
     def __init__(
         self,
         hidden: Sequence[int] | int = (128,),

@@ -149,6 +149,27 @@ class Receipt:
         return found
 
 
+class TrainingReceipt:
+    """What binds a training to its network, samples, answers and recipe: made by :attr:`Training.receipt`, checked by ``varve audit``.
+
+    ``varve train --receipt`` makes equal ones of equal work. ``docs/audit.md`` says what is proven, and defines every digest.
+    """
+
+    def __init__(self, content: str) -> None:
+        self._content = content  # as varve audit reads it
+        found = json.loads(content)
+        self.bound: dict[str, Any] = found["bound"]  #: numerics, network, inputs, answers, recipe, every, steps, states, result
+        self.digest: str = found["digest"]  #: SHA-256 of the bound part: equal for trainings with the same result
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Write the receipt as JSON. The file appears whole or not at all."""
+        with appearing(os.fspath(path)) as file:
+            file.write(self._content.encode())
+
+    def __repr__(self) -> str:
+        return f"<varve.TrainingReceipt: {self.bound['steps']} steps, digest {self.digest}>"
+
+
 def audit(receipt: Any, network: Network, X: Any, *, num_samples: int = 10, seed: int | None = None, backend: str | None = None) -> list[str]:
     """Check a receipt of inference, or the proof of one of its samples, by computing again.
 

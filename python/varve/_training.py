@@ -15,6 +15,7 @@ from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
 from ._options import refuse_names_of_others, to_count, to_name, to_number, to_optional_count, to_seed
+from ._receipt import TrainingReceipt
 from ._results import Evaluation
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -23,7 +24,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _NAMES = ("optimizer", "pattern", "pattern_schedule")
 _NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
 _COUNTS = ("rate_every", "warm_up", "batch", "epochs", "pattern_every")
-_OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "memory_limit", "device_memory_limit")
+_OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "receipt_every", "memory_limit", "device_memory_limit")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Training:
         FILE.previous the one before. If it is there, the training continues from it and gives what an uninterrupted one
         does; its network, samples and options must be the same
     :param checkpoint_every: steps between more checkpoints
+    :param receipt_every: steps between states that :attr:`receipt` records (128 in ``varve train``); none by default
     :param memory_limit: bytes of host memory; on CPUs for everything (nine tenths of the free memory by default), else for
         weights that are streamed to the device
     :param device_memory_limit: bytes on the device, nine tenths of what is free there by default; weights that do not fit are
@@ -122,6 +124,7 @@ class Training:
         recompute: str | int = "auto",
         checkpoint: Path | None = None,
         checkpoint_every: int | None = None,
+        receipt_every: int | None = None,
         precision: Any = "float32",
         backend: str | None = None,
         memory_limit: int | None = None,
@@ -137,6 +140,7 @@ class Training:
         self._has_labels: bool | None = None
         self._goes_by_epochs = self._is_stopped = False
         self._memory = (0, 0)
+        self._receipt = ""
         self._state = _State(network, None, None, [], 0)
 
     # --- running
@@ -234,6 +238,17 @@ class Training:
         """One layer in this number keeps its activations; those of the others are computed twice. 0 before the first step."""
         return self._memory[1]
 
+    @property
+    def receipt(self) -> TrainingReceipt:
+        """What binds the steps of :meth:`epochs` so far to network, samples, answers and recipe, so that ``varve audit`` can check them.
+
+        :raises UsageError: without ``receipt_every``, or before the first epoch
+        """
+        content = self._receipt_text()
+        if not content:
+            raise UsageError("there is no receipt: give receipt_every, and run epochs")
+        return TrainingReceipt(content)
+
     def plot(self) -> Any:
         """Draw losses and accuracies by epoch, by matplotlib.
 
@@ -255,7 +270,7 @@ class Training:
         return f"<varve.Training: {', '.join(parts)}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_state": self._look(), "_memory": self._memory}
+        return {"_state": self._look(), "_memory": self._memory, "_receipt": self._receipt_text()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _run=None, _goes_by_epochs=True, _is_stopped=False)
@@ -338,7 +353,11 @@ class Training:
     def _end(self) -> None:
         """Keeps what there is, and frees the samples and the network in training."""
         self._look()
+        self._receipt = self._receipt_text()
         self._run = None
+
+    def _receipt_text(self) -> str:
+        return self._receipt if self._run is None else self._run.receipt()
 
 
 class _State(NamedTuple):
@@ -433,11 +452,12 @@ def _settings(given: dict[str, Any]) -> _core.TrainingSettings:
     counts.update({name: to_optional_count(given[name], name) for name in _OPTIONAL_COUNTS})
     names = {name: to_name(given[name], name) for name in _NAMES}
     names["rate_schedule"] = to_name(given["rate_schedule"] or "cosine", "rate_schedule")
-    every = counts["checkpoint_every"]
-    if every is not None and given["checkpoint"] is None:
+    if counts["checkpoint_every"] is not None and given["checkpoint"] is None:
         raise UsageError("checkpoint_every needs checkpoint")
-    if every is not None and every < 1:
-        raise UsageError(f"checkpoint_every is {every}, expected at least 1 step")
+    for name in ("checkpoint_every", "receipt_every"):
+        every = counts[name]
+        if every is not None and every < 1:
+            raise UsageError(f"{name} is {every}, expected at least 1 step")
     values = {
         **given,
         **counts,
