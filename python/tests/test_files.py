@@ -268,7 +268,7 @@ def test_square_matrices_of_a_file_bring_a_warning(tmp_path, recwarn):
     [
         ({}, varve.UsageError, "nothing says which activation follows them; add activation,"),
         ({"activation": "relu", "cap": 3.0}, varve.Error, "cap"),
-        ({"activation": LEAKY, "slope": 0.5}, varve.UsageError, "slope stands in the activation and in slope"),
+        ({"activation": LEAKY, "slope": 0.5}, varve.UsageError, "the slope is given in the activation and in slope"),
         ({"activation": "softmax"}, varve.UsageError, "no activation 'softmax'"),
         ({"activation": "relu", "layers": 2}, varve.UsageError, "the number of layers 2 was asked for"),
         ({"activation": "relu", "transposed": True}, varve.InputError, "layer 1 takes 40 inputs, but layer 0 has 23 outputs"),
