@@ -167,13 +167,13 @@ def expect_same(network, again, keeps_zeros=True):
         assert not keeps_zeros or one.weights.nnz == other.weights.nnz
 
 
-def every_activation(dtype):
+def every_activation(dtype, softplus="softplus"):
     """A network whose numbers are of this type, with each activation, a stored zero and a bias for all outputs."""
     rng = np.random.default_rng(3)
     weights = [sp.random(12, 12, 0.4, "csr", random_state=rng, data_rvs=lambda size: rng.standard_normal(size).astype(dtype)) for _ in range(7)]
     weights[1].data[2] = 0
     biases = [0.25, *(rng.standard_normal(12).astype(dtype) for _ in range(6))]
-    activations = ["relu", varve.Activation.leaky_relu(0.125), varve.Activation.clipped_relu(0.75), "sigmoid", "softplus", "tanh", "identity"]
+    activations = ["relu", varve.Activation.leaky_relu(0.125), varve.Activation.clipped_relu(0.75), "sigmoid", softplus, "tanh", "identity"]
     return varve.Network.from_scipy(weights, biases, activations)
 
 

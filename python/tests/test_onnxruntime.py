@@ -21,7 +21,7 @@ def test_onnx_computes_what_onnxruntime_does(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_onnxruntime_computes_what_the_network_does(tmp_path, dtype, sparse):
-    network = every_activation(dtype)
+    network = every_activation(dtype, softplus="softplus" if dtype == np.float32 else "tanh")  # ONNX Runtime has no Softplus of doubles
     network.save(tmp_path / "n.onnx", sparse=sparse)
     X = np.random.default_rng(2).standard_normal((50, 12)).astype(dtype)
     (found,) = onnxruntime.InferenceSession(tmp_path / "n.onnx", providers=["CPUExecutionProvider"]).run(None, {"x": X})
