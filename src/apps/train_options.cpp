@@ -42,11 +42,12 @@ void add_files(CLI::App& command, TrainOptions& options) {
   more.add("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
   more.add("--report", options.report, "write everything measured and decided as JSON");
   OptionGroup const proof(command, "Proof");
-  proof.add(
+  auto* const receipt = proof.add(
       "--receipt", options.receipt,
       "write digests of the network, of all data and of the states of the training, with which varve audit checks "
       "it by computing some steps again");
-  proof.add("--receipt-every", options.receipt_every, "steps between states that the receipt records", above_zero());
+  proof.add("--receipt-every", options.receipt_every, "steps between states that the receipt records", above_zero())
+      ->needs(receipt);
   proof.add("--receipt-checkpoints", options.receipt_checkpoints,
             "keep a checkpoint of each of these states in this folder, from which an audit can begin");
 }

@@ -167,6 +167,7 @@ TEST_F(AuditTraining, RefusesWhatCannotBeAudited) {
   expect_failure({"--checkpoint", path("plain.safetensors"), "--receipt", path("no.json")}, 3,
                  "plain.safetensors holds no receipt of the steps so far");
   expect_failure({"--receipt-checkpoints", path("kept")}, 2, "--receipt-checkpoints needs --receipt");
+  expect_failure({"--receipt-every", "3"}, 2, "--receipt-every requires --receipt");
   make_receipt("d", {"--checkpoint", path("d.safetensors")});
   expect_failure({"--checkpoint", path("d.safetensors"), "--optimizer", "adam", "--receipt", path("d.json"),
                   "--receipt-every", "3"},
