@@ -306,6 +306,7 @@ def test_the_present_gpu_of_torch_stays(network, X):
 
 ON_THE_SECOND_GPU = """
 import threading, torch, varve
+torch.zeros(1, device="cuda:0")  # the thread works there
 varve.start(device=1)
 network = varve.generate.random([50, 50, 50], degree=6)
 X = torch.rand(90, 50, device="cuda:1")

@@ -202,6 +202,7 @@ def test_modules_of_every_form(make):
     made.train()
     network = varve.Network.from_torch(made)
     assert made.training
+    made = made.module if isinstance(made, nn.DataParallel) else made  # which moves samples to GPUs, and not its module
     assert_same_results(getattr(made, "_orig_mod", made), network, samples(50, 12), 1e-4)
 
 
