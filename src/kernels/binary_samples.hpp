@@ -10,8 +10,8 @@
 
 namespace varve {
 
-/// Samples whose values are all equal, as one bit per neuron and sample: bit s % 32 of word (s / 32) * num_neurons + i
-/// says whether sample s has an entry at neuron i.
+/// Samples whose entries all have one value, as bits: bit s % 32 of word (s / 32) * num_neurons + i is set if sample s
+/// has an entry at neuron i.
 template <class Scalar>
 struct SampleBits {
   static constexpr int samples_per_word = 32;
@@ -29,9 +29,9 @@ struct SampleBits {
 
 /// Converts sparse samples to SampleBits: bit (i, s) = 1 if sample s has an entry at neuron i, else 0.
 /// league: tasks, in strides; a task is 32 samples and a range of neurons, whose words a team assembles in scratch.
-/// team threads: threads_per_sample for each sample; they read its entries interleaved, from the first entry in the
-/// range on, which they find by binary search. Reads each entry and writes each word once: bound by memory bandwidth;
-/// where samples are few, by latency.
+/// team threads: threads_per_sample for each sample. They find its first entry in the range by binary search and read
+/// its entries interleaved. Reads each entry and writes each word once: bound by memory bandwidth, with few samples by
+/// latency.
 template <class ExecutionSpace, class Scalar>
 struct SetSampleBits {
   using Tune = Tuning<ExecutionSpace, Scalar>;
@@ -95,7 +95,7 @@ private:
     }
   }
 
-  /// The first entry of [begin, end) at this neuron or beyond.
+  /// The first entry of [begin, end) whose neuron is at least `neuron`; `end` if there is none.
   KOKKOS_FORCEINLINE_FUNCTION EdgeOffset first_entry(EdgeOffset begin, EdgeOffset end, NeuronIndex neuron) const {
     while (begin < end) {
       EdgeOffset const middle = (begin + end) / 2;
@@ -109,9 +109,9 @@ private:
   }
 };
 
-/// One layer of samples that are given as bits (SampleBits: each activation is `value` or zero):
+/// One layer whose input samples are bits (SampleBits: each activation is `value` or zero):
 ///   next(j, s) = clip(fma-chain over the edges (j, i) whose bit (i, s) is set of weight(j, i) * value, + bias(j))
-/// The result has the bits of the chain over all edges, because a product with zero changes no sum.
+/// The result is bitwise equal to the chain over all edges, because a product with zero changes no sum.
 /// league: tasks; a task is one tile and some outputs. team threads: outputs; a thread computes its output for all
 /// samples of the tile. Does not stamp live samples. Per edge and tile it reads one word for each 32 samples: bound by
 /// issue slots (two instructions per fma on a GPU, and per vector of fma on a CPU with masks).
@@ -169,7 +169,7 @@ struct BinaryForward {
 private:
   KOKKOS_FORCEINLINE_FUNCTION void compute(BlockSums<Tile, 1>& sums, int output, int first_sample) const {
     auto const words = bits.group(first_sample);
-    Scalar const value = bits.value(0); // loaded once; a kernel parameter would be fetched again for every product
+    Scalar const value = bits.value(0); // loaded once; a kernel parameter would be loaded again for every product
     constexpr int ahead = Format::Edges::edges_at_a_time;
     layer.for_each_edges(output, [&](auto const* inputs, auto const& weights_of) {
       std::uint32_t word[ahead][words_per_tile];
@@ -211,7 +211,7 @@ private:
     }
   }
 
-  /// Transposes through scratch: each thread writes the samples of its output there, then neighbouring threads store
+  /// Transposes through scratch: each thread writes its output's samples to scratch, then neighbouring threads store
   /// neighbouring samples to pass.next.
   KOKKOS_FORCEINLINE_FUNCTION void store_lines(Member const& team, BlockSums<Tile, 1> const& sums, int output,
                                                int count, int first_sample, ArrayView<Scalar> const& lines) const {

@@ -10,31 +10,31 @@
 
 namespace varve {
 
-/// Words, whatever the numbers are: a GPU would take a register of two 16-bit numbers apart as soon as it is loaded,
-/// and so wait for it.
+/// The unit of copies, 16 bytes. 32-bit words for every scalar type: on a GPU, 16-bit numbers would be unpacked as soon
+/// as they are loaded, which waits for the load.
 using ScratchPiece = Pack<std::uint32_t, 4>;
 
-/// 16 bytes of a chunk: where they lie, or some valid place if they are not there, and zeros take theirs.
+/// Source of 16 bytes of a chunk. If not is_there, `address` is any valid address and the chunk gets zeros.
 struct SourcePiece {
   ScratchPiece const* address;
   bool is_there;
 };
 
-/// Piece `number` of an array, or zeros behind its end.
+/// Piece `number` of an array; zeros past its end.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION SourcePiece source_piece(ArrayView<T const> const& array, std::size_t number) {
   bool const is_there = number < array.size() / (sizeof(ScratchPiece) / sizeof(T));
   return {&piece_of<ScratchPiece>(array, is_there ? number : 0), is_there};
 }
 
-/// One number of a chunk: where it lies, or some valid place if it is not there, and zero takes its place.
+/// Source of one number of a chunk. If not is_there, `address` is any valid address and the chunk gets a zero.
 template <class Scalar>
 struct SourceNumber {
   Scalar const* address;
   bool is_there;
 };
 
-/// How many numbers of a chunk a source brings one by one; none unless it says so.
+/// Numbers of a chunk that a source copies one by one; 0 unless it declares num_numbers.
 template <class Source>
 constexpr int num_single_numbers() {
   if constexpr (requires { Source::num_numbers; }) {
@@ -44,17 +44,16 @@ constexpr int num_single_numbers() {
   }
 }
 
-/// Brings the chunks of a stream of numbers to team scratch, one after the other, while the team computes with those
-/// that are there. On NVIDIA GPUs that copy to scratch asynchronously, `Stages` buffers take turns, so that Stages - 1
-/// chunks are on their way; elsewhere one is, in registers, and two buffers alternate. (Asynchronous copies also bind
-/// the compiler: it moves loads to registers behind the computation that should hide them.) One barrier a chunk. The
-/// last `Kept` chunks before the present one stay, in buffers of their own.
+/// Copies a stream of chunks to team scratch while the team computes with earlier chunks. On NVIDIA GPUs with
+/// asynchronous copies to scratch, `Stages` buffers rotate and Stages - 1 chunks are in flight. Elsewhere one chunk is
+/// in flight, in registers, and two buffers alternate. (Asynchronous copies also bind the compiler, which otherwise
+/// moves loads to registers past the computation that should hide them.) One barrier per chunk. The last `Kept` chunks
+/// before the present one stay, in additional buffers.
 ///
-/// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
-/// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a multiple
-/// of TeamSize that the compiler knows, and rank that of the thread. Numbers that do not lie in pieces of 16 bytes it
-/// brings one by one, behind the pieces: `static constexpr int num_numbers` and
-/// `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const`.
+/// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and `SourcePiece at(int chunk,
+/// int first, int rank) const`: piece first + rank of the chunk, where `first` is a compile-time multiple of TeamSize
+/// and `rank` the rank of the thread. Numbers that are not aligned to 16 bytes follow the pieces, one by one: `static
+/// constexpr int num_numbers` and `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const`.
 template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages, int Kept = 0>
 class ChunkPipeline {
 public:
@@ -66,8 +65,8 @@ public:
   static constexpr int size = num_buffers * buffer_size; ///< numbers in team scratch
   static_assert(Stages >= 2);
 
-  /// Begins with the first chunks. All threads of the team call it and await(), with the team's buffers, of `size`
-  /// numbers, with which the team must be done.
+  /// Starts the first chunks. All threads of the team must call it and await(). `buffers`: `size` numbers of team
+  /// scratch that no thread of the team still reads.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION void start(Member const& team, ArrayView<Scalar> const& buffers, Source const& source) {
     if constexpr (copies) {
@@ -78,14 +77,14 @@ public:
     }
   }
 
-  /// The numbers of a chunk, the next after that of the last call, or the first after start(); begins with a later one.
+  /// Waits for a chunk, starts a later one and returns the numbers. Chunks are 0, 1, 2, ... after start().
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> await(Member const& team, ArrayView<Scalar> const& buffers,
                                                             Source const& source, int chunk) {
     int const rank = team.team_rank();
     if constexpr (copies) {
       await_scratch_copies<Stages - 2>();
-      team.team_barrier(); // this chunk is there for all, and all are done with those that do not stay
+      team.team_barrier(); // all threads see this chunk and have finished with the buffer that is overwritten next
       copy_chunk(rank, buffers, source, chunk + Stages - 1);
     } else {
       store_chunk(rank, buffers, chunk);
@@ -95,17 +94,17 @@ public:
     return buffer_of(buffers, chunk);
   }
 
-  /// The numbers of a chunk that is there.
+  /// The numbers of a chunk that has arrived.
   KOKKOS_FORCEINLINE_FUNCTION static ArrayView<Scalar> buffer_of(ArrayView<Scalar> const& buffers, int chunk) {
     return part_of(buffers, static_cast<std::size_t>(chunk % num_buffers * buffer_size), buffer_size);
   }
 
 private:
-  /// The most of `Count` pieces or numbers that a thread brings.
+  /// The most of `Count` pieces or numbers that one thread copies.
   template <int Count>
   static constexpr int per_thread = (Count + TeamSize - 1) / TeamSize;
 
-  /// Calls visit(i, first) for those of `Count` pieces or numbers of a chunk that this thread brings: its i-th is
+  /// Calls visit(i, first) for each of the `Count` pieces or numbers of a chunk that this thread copies; the i-th is
   /// first + rank.
   template <int Count, class Visit>
   KOKKOS_FORCEINLINE_FUNCTION static void for_own(int rank, Visit const& visit) {
@@ -119,7 +118,7 @@ private:
     for_own<Source::num_pieces>(rank, visit);
   }
 
-  /// Where a chunk's number goes that is brought alone.
+  /// Place in a buffer of a number that is copied alone.
   KOKKOS_FORCEINLINE_FUNCTION static Scalar& place_in(ArrayView<Scalar> const& buffer, int number) {
     return buffer(static_cast<std::size_t>(pieces_size + number));
   }
@@ -161,7 +160,7 @@ private:
       for_own<num_numbers>(rank, [&](int i, int first) { place_in(to, first + rank) = numbers_in_flight_[i]; });
   }
 
-  /// The elements of an array of what a thread brings of `Count`, where it is in registers on its way.
+  /// Registers for the pieces or numbers of a thread in flight, `Count` per chunk; 1 if registers are not used.
   template <int Count>
   static constexpr int in_registers = copies || Count == 0 ? 1 : per_thread<Count>;
 

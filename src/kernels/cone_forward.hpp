@@ -10,13 +10,13 @@
 namespace varve {
 
 /// Several layers in one launch, as one program per cone (formats/cone_programs.hpp). A lane runs a program for its own
-/// samples; their values are in slots of scratch that no other lane touches, so layers need no barrier between them.
+/// samples. Their values are in slots of scratch that no other lane uses, so layers need no barrier between them.
 ///   next(j, p) = output j of the last layer for the sample previous(., slot_of(p)); each layer: a chain of fma over
 ///   the edges in order, bias, activation
 /// league: programs x parts of the tiles, parts outermost; team threads: tiles of the part; vector lanes: the samples
 /// of a tile. A team keeps its program in scratch for all its tiles. Each activation is read once per cone that needs
-/// it and written once per launch; in scratch, a neuron takes a load per edge and a store. Bound by latency on a GPU:
-/// 20 KB of slots per warp allow 14 % of the warps, which wait for arithmetic, scratch and memory about equally; they
+/// it and written once per launch; in scratch, a neuron costs a load per edge and a store. Bound by latency on a GPU:
+/// 20 KB of slots per warp allow 14 % of the warps, which wait for arithmetic, scratch and memory about equally and
 /// fill 43 % of the issue slots (perf/PROFILES.md).
 template <class ExecutionSpace, class Programs, class Tile>
 struct ConeForward {
@@ -128,13 +128,13 @@ private:
     }
   }
 
-  /// MayHaveSlope: a loop of its own for layers without a slope; a branch in each group would be waited for.
+  /// MayHaveSlope is false for layers without a slope: a branch in each group would delay it.
   template <bool MayHaveSlope>
   KOKKOS_FORCEINLINE_FUNCTION void run_program(Program const& program, ArrayView<Move const> const& moves,
                                                ArrayView<double const> const& biases, int lane,
                                                ArrayView<Scalar> const& slots) const {
     auto const lane_slots = part_of(slots, Tile::sample_of(lane, 0));
-    // Pointers that move on: an address computed from the number of a round or group delays the loads that wait for it.
+    // Running pointers: an address computed from the number of a round or group delays the loads that depend on it.
     Move const* next_moves = elements_of(moves, 0, static_cast<std::size_t>(program.num_rounds * group_size));
     double const* next_biases = elements_of(biases, 0, static_cast<std::size_t>(program.num_groups * group_size));
     for (int group = 0; group < program.num_groups; ++group, next_biases += group_size) {
@@ -170,8 +170,8 @@ private:
     return piece_at_byte<PackType>(lane_slots, static_cast<std::size_t>(place + k * bytes_per_pack));
   }
 
-  /// Adds the next two edges of each step of a group, those of `moves`, to its sum. Returns true after the last round
-  /// of the group; target: the slot that each step writes.
+  /// Adds the next two edges of each step of a group, which are in `moves`, to its sum. Returns true after the last
+  /// round of the group. target: the slot that each step writes.
   KOKKOS_FORCEINLINE_FUNCTION static bool add_round(Move const* moves, ArrayView<Scalar> const& lane_slots,
                                                     PackType (&sums)[group_size][Tile::packs_per_lane],
                                                     int (&target)[group_size]) {
@@ -230,8 +230,7 @@ private:
   }
 };
 
-/// Threads of a team for a run of cones: Tune::cone_team_size, or as many as scratch has room for; 0 if it has room for
-/// none.
+/// Threads of a team for a run of cones: Tune::cone_team_size, or as many as fit scratch; 0 if none fits.
 template <class Tile, class ExecutionSpace, class Programs>
 int cone_team_size(Programs const& run) {
   using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;

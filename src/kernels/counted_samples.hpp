@@ -9,10 +9,9 @@
 
 namespace varve {
 
-/// The first layer of samples whose entries all have one value, where all edges have one weight and all outputs one
-/// bias:
-///   next(j, s) = clip(chain of n fma of weight * value, + bias), n = number of inputs of j that s has an entry at
-/// The result has the bits of the chain over all edges, because a product with zero changes no sum.
+/// First layer for samples whose entries all have one value, if all edges have one weight and all outputs one bias:
+///   next(j, s) = clip(chain of n fma of weight * value, + bias), n = number of inputs of j at which s has an entry
+/// The result is bitwise equal to the chain over all edges, because a product with zero changes no sum.
 /// league: tasks, in strides; a task is some samples, whose counts a team keeps in scratch, four outputs to a word.
 /// team threads: first entries of samples (several threads read one sample interleaved), then words of counts. A table
 /// in scratch holds the results for all n. Does not stamp live samples. Reads each entry and writes each activation
@@ -74,13 +73,13 @@ struct CountedForward {
   }
 
 private:
-  /// By input: the byte that counts for the r-th of the outputs that read it.
+  /// For each input, the index of the byte that counts for the r-th output that reads it.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<std::uint16_t const> places_of_reader(int r) const {
     auto const num_inputs = static_cast<std::size_t>(layer.num_inputs + 1);
     return part_of(layer.places, static_cast<std::size_t>(r) * num_inputs, num_inputs);
   }
 
-  /// The activation of an output of which n inputs have an entry.
+  /// The activation of an output that has n inputs with an entry.
   KOKKOS_FORCEINLINE_FUNCTION Scalar result_of(int n) const {
     Pack<Scalar, 1> sum{{Scalar(0)}};
     Pack<Scalar, 1> const value{{samples.values(0)}};
@@ -110,9 +109,9 @@ private:
       VARVE_UNROLL
       for (int i = 0; i < in_flight; ++i) {
         int const number = entry + i * num_threads;
-        inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // else: has no reader
+        inputs[i] = number < num_entries ? static_cast<int>(entries(number)) : layer.num_inputs; // else: no readers
       }
-      // A pointer that moves on: with a View per reader fewer loads travel together (1.1 times as long).
+      // A running pointer: with a View per reader fewer loads are in flight (1.1 times as long).
       std::uint16_t const* of_inputs = elements_of(layer.places, 0, layer.places.size());
       for (int r = 0; r < layer.max_readers; ++r, of_inputs += layer.num_inputs + 1) {
         std::uint16_t places[in_flight];
@@ -126,7 +125,7 @@ private:
     }
   }
 
-  /// Host only: counts without atomics, because a team is one thread, in the bytes of little-endian words.
+  /// Host only: counts without atomics, because a team is one thread, in bytes of little-endian words.
   KOKKOS_FORCEINLINE_FUNCTION void count_in_bytes(ArrayView<NeuronIndex const> const& entries, int num_entries,
                                                   ArrayView<std::uint32_t> const& counts) const {
     for (int r = 0; r < layer.max_readers; ++r) {

@@ -9,8 +9,8 @@
 
 namespace varve {
 
-/// The lines and weights of a dense layer that a team multiplies, in chunks of `ChunkInputs` inputs: [input][sample] of
-/// a tile, then [input][output] of `TeamOutputs` outputs of a block.
+/// The activations and weights of a dense layer that a team multiplies, in chunks of `ChunkInputs` inputs:
+/// [input][sample] of a tile, then [input][output] of `TeamOutputs` outputs of a block.
 template <class Format, class Tile, int ChunkInputs, int TeamOutputs, int TeamSize>
 struct DenseChunks {
   using Scalar = typename Tile::Scalar;
@@ -20,8 +20,8 @@ struct DenseChunks {
   static constexpr int num_pieces = line_pieces + ChunkInputs * pieces_per_input;
   static_assert(TeamOutputs % piece_size == 0 && Tile::num_samples % piece_size == 0);
 
-  ArrayView<Scalar const> lines;   ///< of all inputs
-  ArrayView<Scalar const> weights; ///< of the block, from the first output of the team on; inputs padded
+  ArrayView<Scalar const> lines;   ///< activations of all inputs
+  ArrayView<Scalar const> weights; ///< weights of the block from the team's first output on; inputs padded
 
   KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
     bool const is_line = line_pieces % TeamSize == 0 ? first < line_pieces : first + rank < line_pieces;
@@ -38,13 +38,13 @@ struct DenseChunks {
 
 /// One dense layer of all live samples by register tiles, for GPUs:
 ///   next(j, s) = clip(fma-chain over all inputs i, ascending, of weight(j, i) * previous(i, s), + bias(j))
-/// league: tiles x parts of Team::team_outputs outputs, parts innermost, so that the teams that run together read the
-/// same tiles; team threads: lanes of the tile x groups of Team::thread_outputs outputs of the part. The inputs come in
-/// chunks (ChunkPipeline): while a team computes with the lines of one chunk and their weights in scratch, the next are
-/// on their way. Per input a thread loads its samples and a weight for each of its outputs from scratch, for as many
-/// fma as it has sums. An activation is read once per part of the outputs, a weight once per tile. Stamps the slots
-/// that hold a nonzero activation with pass.stamp. The layer may be a strip of a layer. Bound by fma, if the layer has
-/// enough tiles and parts for all teams.
+/// league: tiles x parts of Team::team_outputs outputs, parts innermost, so that concurrent teams read the same tiles;
+/// team threads: lanes of the tile x groups of Team::thread_outputs outputs of the part. Inputs are copied to scratch
+/// in chunks (ChunkPipeline): while a team computes with one chunk of activations and weights, the next are in flight.
+/// Per input a thread loads its samples and one weight per output from scratch, for one fma per sum. An activation is
+/// read once per part of the outputs, a weight once per tile. Stamps the slots that hold a nonzero activation with
+/// pass.stamp. The layer may be a strip of a layer. Bound by fma, if the layer has enough tiles and parts for all
+/// teams.
 template <class ExecutionSpace, class Format, class Tile, class Team, class Bounds>
 struct DenseForward {
   using Scalar = typename Tile::Scalar;
@@ -67,7 +67,7 @@ struct DenseForward {
   /// Team scratch in bytes.
   static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * Pipeline::size; }
 
-  /// Parts of the outputs; the last ones of a layer's last block may have none.
+  /// Parts of the outputs; the last parts of a layer's last block may be empty.
   KOKKOS_FUNCTION int num_parts() const { return (layer.parameters.num_outputs + team_outputs - 1) / team_outputs; }
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -76,7 +76,7 @@ struct DenseForward {
     int const num_tasks = num_tiles(pass.num_samples(0), num_samples) * num_parts();
     for (int task = team.league_rank(); task < num_tasks; task += team.league_size()) {
       forward(team, task / num_parts(), task % num_parts(), buffers);
-      team.team_barrier(); // all are done with the buffers
+      team.team_barrier(); // all threads have finished with the buffers
     }
   }
 
@@ -122,7 +122,7 @@ private:
     }
   }
 
-  /// Finishes and writes the outputs of a thread: block `small_block` of thread_outputs outputs.
+  /// Finishes and writes a thread's outputs: block `small_block` of thread_outputs outputs.
   KOKKOS_FORCEINLINE_FUNCTION void hand_over(Sums& sums, int tile, int small_block, int lane) const {
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
@@ -142,7 +142,7 @@ void dense_forward_by(ExecutionSpace const& space, Kernel const& kernel, int max
   launch_teams("varve::dense_forward", policy, kernel);
 }
 
-/// Launches DenseForward as the device's tuning has it: by teams of fewer outputs if large teams would leave
+/// Launches DenseForward with the tuning of the device, with teams of fewer outputs if large teams would leave
 /// multiprocessors idle. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void dense_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {

@@ -22,9 +22,9 @@ struct DenseRows {
   }
 };
 
-/// Counts the nonzero values of each row, row_ends(row + 1) = count, and finds the place (row * columns + column) of
-/// the first value that is not finite. Reads each value once. Index: row. For matrices with neighbouring rows in
-/// memory, and on hosts.
+/// Counts the nonzero values of each row, row_ends(row + 1) = count, and finds the position (row * columns + column) of
+/// the first value that is not finite. Reads each value once. Index: row. For hosts, and on GPUs for matrices whose
+/// rows are adjacent in memory.
 template <class ExecutionSpace, class Scalar>
 struct CountEntries {
   DenseRows<Scalar const> rows;
@@ -33,7 +33,7 @@ struct CountEntries {
   KOKKOS_FUNCTION void operator()(std::size_t row, std::size_t& first_bad) const {
     std::uint32_t count = 0;
     std::uint32_t num_finite = 0;
-    for (std::size_t column = 0; column < rows.num_columns; ++column) { // without a branch, so that vectors do it
+    for (std::size_t column = 0; column < rows.num_columns; ++column) { // no branch: vectorizes
       Scalar const value = rows(row, column);
       count += value != Scalar(0) ? 1U : 0U;
       num_finite += Kokkos::abs(value) <= Kokkos::Experimental::finite_max_v<Scalar> ? 1U : 0U;
@@ -47,8 +47,8 @@ struct CountEntries {
   }
 };
 
-/// Does what CountEntries does. league: rows; team threads: values. For GPUs and matrices with neighbouring values of a
-/// row in memory. Reads each value twice, the second time from a cache if the row fits.
+/// Computes the same as CountEntries. league: rows; team threads: values. For GPUs, if the values of a row are adjacent
+/// in memory. Reads each value twice, the second time from a cache if the row fits.
 template <class ExecutionSpace, class Scalar>
 struct CountEntriesByTeams {
   using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -90,7 +90,7 @@ struct AddRowEnds {
   }
 };
 
-/// Writes the nonzero values of each row and their columns, ascending. Index and use as of CountEntries. Reads each
+/// Writes the nonzero values of each row and their columns, ascending. Index and use: see CountEntries. Reads each
 /// value once and writes each entry once.
 template <class ExecutionSpace, class Scalar>
 struct FillEntries {
@@ -103,7 +103,7 @@ struct FillEntries {
     EdgeOffset entry = row_ends(row);
     if constexpr (kOnHost<ExecutionSpace>) {
       EdgeOffset const end = row_ends(row + 1);
-      // Each value is stored and nonzeros stay, so that scattered zeros cost no branch.
+      // Stores every value and advances only after nonzeros, so that scattered zeros cost no branch.
       for (std::size_t column = 0; entry < end && column < rows.num_columns; ++column) {
         Scalar const value = rows(row, column);
         columns(entry) = static_cast<NeuronIndex>(column);
@@ -122,7 +122,7 @@ struct FillEntries {
   }
 };
 
-/// Does what FillEntries does. league, team and use as of CountEntriesByTeams.
+/// Computes the same as FillEntries. league, team and use: see CountEntriesByTeams.
 template <class ExecutionSpace, class Scalar>
 struct FillEntriesByTeams {
   using Member = typename Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -141,23 +141,23 @@ struct FillEntriesByTeams {
   }
 };
 
-/// True if teams read a row each; else a thread does.
+/// True if a team reads each row, false if a thread does.
 template <class ExecutionSpace, class Scalar>
 bool teams_read_rows(DenseRows<Scalar const> const& rows) {
   return !kOnHost<ExecutionSpace> && rows.column_stride < rows.row_stride;
 }
 
-/// What count_entries() finds.
+/// The result of count_entries().
 struct EntryCount {
   EdgeOffset num_entries = 0;
-  std::size_t first_bad = 0; ///< place of the first value that is not finite; no_bad if all are
+  std::size_t first_bad = 0; ///< position of the first value that is not finite; no_bad if all are finite
   static constexpr std::size_t no_bad = SIZE_MAX;
 };
 
 /// Threads of a team that reads a row.
 inline constexpr int row_team_size = 128;
 
-/// Launches CountEntries and AddRowEnds; waits for the two numbers of the result.
+/// Launches CountEntries and AddRowEnds, waits for them and returns the two numbers.
 template <class ExecutionSpace, class Scalar>
 EntryCount count_entries(ExecutionSpace const& space, DenseRows<Scalar const> const& rows,
                          ArrayView<EdgeOffset> const& row_ends) {
@@ -199,8 +199,8 @@ void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scala
 }
 
 /// Writes the last activations of a panel to rows: target(s, output) = panel(position of sample s, neurons(output)), 0
-/// for dead samples, saturated_value for saturated ones. Index: element of `target`, numbered so that neighbours are
-/// neighbours in memory. Reads and writes each activation once.
+/// for dead samples, saturated_value for saturated ones. Index: element of `target`, numbered so that neighbouring
+/// indices are adjacent in memory. Reads and writes each activation once.
 template <class Scalar>
 struct WriteRows {
   static constexpr int is_dead = -1;
@@ -210,7 +210,7 @@ struct WriteRows {
   int tile_samples;
   ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
-  ArrayView<int const> ends;            ///< for each sample its position, is_dead or is_saturated
+  ArrayView<int const> ends;            ///< by sample: its position, is_dead or is_saturated
   int num_neurons;                      ///< neurons in the panel
   Scalar saturated_value;
   DenseRows<Scalar> target;

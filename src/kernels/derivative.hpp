@@ -7,12 +7,12 @@ namespace varve {
 
 /// Backpropagation through an activation function: the error times the derivative, computed from the activation x
 /// alone.
-///   lines:   1 where 0 < x < upper, else `outside` (0 for ReLU, the slope of leaky ReLU, 1 for identity)
+///   piecewise linear: 1 where 0 < x < upper, else `outside` (0 for ReLU, the slope of leaky ReLU, 1 for identity)
 ///   curves: curve_derivative (core/elementary.hpp)
 template <class Scalar>
 struct Derivative {
   Curve curve = Curve::none;
-  Scalar upper = 0;   ///< the cap; infinite without one
+  Scalar upper = 0;   ///< the cap; infinite if there is none
   Scalar outside = 0; ///< the derivative unless 0 < x < upper
 
   Derivative() = default;
@@ -25,7 +25,7 @@ struct Derivative {
   KOKKOS_FORCEINLINE_FUNCTION Scalar operator()(Scalar error, Scalar x) const {
     if (curve != Curve::none) return error * curve_derivative(curve, x);
     bool const is_inside = x > Scalar(0) && x < upper;
-    if (outside == Scalar(0)) return is_inside ? error : Scalar(0); // infinite errors times 0 would be NaN
+    if (outside == Scalar(0)) return is_inside ? error : Scalar(0); // 0 times an infinite error would be NaN
     return is_inside ? error : error * outside;
   }
 
@@ -42,7 +42,7 @@ struct Derivative {
   }
 
 private:
-  /// On vectors: g++ makes branches of a loop that selects, one for each sample.
+  /// Explicit vectors: from a loop of selects g++ makes one branch per sample.
   template <int Width>
   void apply_on_host(Pack<Scalar, Width>& error, Pack<Scalar, Width> const& x) const {
     if (curve != Curve::none) {
@@ -58,7 +58,7 @@ private:
       auto const value = host::load<Vector>(x.lane + i);
       auto const given = host::load<Vector>(error.lane + i);
       auto const is_inside = (value > zero) & (value < upper - zero);
-      Vector const elsewhere = outside == Scalar(0) ? zero : given * outside; // an infinite error times 0 would be NaN
+      Vector const elsewhere = outside == Scalar(0) ? zero : given * outside; // 0 times an infinite error would be NaN
       host::store(error.lane + i, is_inside ? given : elsewhere);
     });
   }

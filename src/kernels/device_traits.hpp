@@ -23,11 +23,11 @@ constexpr EllShape ell_shape(int slice_width, int chunk_size, int block_outputs)
           static_cast<std::size_t>(block_outputs)};
 }
 
-/// Tiles of single outputs that take all scratch of a team: none if it has too little for layers wider than the small
-/// tiles take.
+/// Fused tiles of single outputs that use all scratch of a team; empty if scratch is too small for layers wider than
+/// `Small` computes.
 template <class Small, class Singles>
 DeviceTraits::Fused wide_traits(int processors, std::size_t team_scratch) {
-  constexpr std::size_t of_kokkos = 16384; // at most, for its own use and the marks of samples
+  constexpr std::size_t of_kokkos = 16384; // upper bound: Kokkos's own use and the marks of samples
   constexpr std::size_t neuron_bytes = samples_of<typename Singles::Tile> * sizeof(typename Singles::Tile::Scalar);
   std::size_t const fitting = (team_scratch - std::min(team_scratch, of_kokkos)) / neuron_bytes;
   if (fitting <= static_cast<std::size_t>(Small::max_neurons)) return {};
@@ -101,7 +101,7 @@ void set_cones(DeviceTraits& traits) {
   traits.cone_other_cost = Tune::cone_other_cost;
 }
 
-/// Limits of the split-output kernel: scratch holds its stages of edges, too, and what Kokkos takes.
+/// Limits of the split-output kernel: scratch also holds its stages of edges and what Kokkos reserves.
 template <class ExecutionSpace, class Scalar, class Tune>
 void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   using Travel = SpreadPipeline<ExecutionSpace, Scalar, std::uint16_t, Tune, 0>;

@@ -11,9 +11,9 @@ namespace varve {
 /// A task is one tile and some blocks of outputs. league: tasks, in strides; team threads: blocks; vector lanes: packs
 /// of the tile's samples. Stamps the slots that hold a nonzero activation with pass.stamp. The layer may be a strip of
 /// a layer.
-/// Per block, edge and tile it reads one line of activations (128 bytes of float on a GPU, 256 on a CPU) and does as
-/// many fma with it as the block has outputs. Bound by the bandwidth of the cache that holds the tile: L2 on a CPU, L1
-/// or L2 on a GPU.
+/// Per block, edge and tile it reads one line of activations (128 bytes of float on a GPU, 256 on a CPU) for one fma
+/// per sample and output of the block. Bound by the bandwidth of the cache that holds the tile: L2 on a CPU, L1 or L2
+/// on a GPU.
 template <class ExecutionSpace, class Format, class Tile>
 struct DirectForward {
   using Scalar = typename Tile::Scalar;

@@ -9,15 +9,15 @@
 
 namespace varve {
 
-/// Work arrays of the search for equal samples, indexed by position unless their line says otherwise.
+/// Work arrays of the search for equal samples, indexed by position unless stated otherwise.
 struct EqualSamples {
   ArrayView<std::uint64_t> hashes = {};
   ArrayView<int> table = {};          ///< hash table of positions, open addressing; kNoPosition: free
   int table_mask = 0;                 ///< size of the table, a power of two, less 1
-  ArrayView<int> candidate = {};      ///< first position found with the same hash; the position itself if none
-  ArrayView<int> is_worth_it = {};    ///< one element; 0 once a search found so few that this run searches no more
-  ArrayView<int> represented_by = {}; ///< by sample: the sample it was found equal to; the sample itself if none
-  std::uint64_t hash_mask = ~std::uint64_t(0); ///< the bits of a hash that count (tests clear most to force collisions)
+  ArrayView<int> candidate = {};      ///< first position found with the same hash; the position itself if there is none
+  ArrayView<int> is_worth_it = {};    ///< one element; 0: a search found too few, the run searches no more
+  ArrayView<int> represented_by = {}; ///< by sample: the equal sample found; the sample itself if none
+  std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests clear most to force collisions)
 };
 
 /// Marks a free place in EqualSamples::table.
@@ -37,7 +37,7 @@ struct PanelPositions {
     return sample_of_slot(panel, slot, num_neurons, tile_samples);
   }
 
-  /// Loads the bits of Count neighbouring neurons' activations, zero from neuron `last` on, with all loads in flight.
+  /// Loads the bits of Count neighbouring neurons, all loads in flight at once; zero from neuron `last` on.
   template <class Bits, int Count>
   KOKKOS_FORCEINLINE_FUNCTION void load(Bits (&bits)[Count], ArrayView<Scalar const> const& activations, int neuron,
                                         int last) const {
@@ -115,8 +115,8 @@ struct HashSamples {
   }
 };
 
-/// Inserts the hashes into the table: the first sample with a hash is stamped live, later ones get it as their
-/// candidate. Index: position.
+/// Inserts the hashes into the table. The first sample with a hash is stamped live and becomes the candidate of later
+/// samples with this hash. Index: position.
 struct FindCandidates {
   ArrayView<int const> count; ///< one element: the number of positions
   EqualSamples equal;
@@ -142,9 +142,9 @@ private:
   }
 };
 
-/// Compares each sample with its candidate in all bits, because equal hashes prove nothing, and stamps the samples that
-/// differ live. Tasks, league, team and lanes are those of HashSamples. Reads the activations of both samples: bound by
-/// memory bandwidth.
+/// Compares all bits of each sample with its candidate, because different samples may have equal hashes, and stamps the
+/// samples that differ live. Tasks, league, team and lanes: see HashSamples. Reads the activations of both samples:
+/// bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct CompareWithCandidates {
   using Hash = HashSamples<ExecutionSpace, Scalar>;
@@ -177,8 +177,8 @@ struct CompareWithCandidates {
   }
 };
 
-/// Lists the stamped positions in order; from now on the sample at each other position is represented by its candidate.
-/// A scan over the positions:
+/// Lists the stamped positions in order; the sample at each other position is then represented by its candidate. A scan
+/// over the positions:
 ///   position p' of p = number of stamped positions before p; next_from_slot(p') = slot of p; next_ids(p') = ids(p)
 template <class ExecutionSpace>
 struct ListDistinctSamples {
@@ -211,9 +211,9 @@ struct ListDistinctSamples {
   }
 };
 
-/// Finds samples that are equal in all bits and lists one of each kind. Samples that are equal once have equal
-/// activations in all later layers, because a layer reads nothing else of them, so one result serves them all. `list`
-/// names the arrays that receive the positions. Launches five kernels; does not fence.
+/// Finds samples that are equal in all bits and lists one of each set. Equal samples have equal activations in all
+/// later layers, because a layer's result depends on these activations alone, so one result serves them all. `list` has
+/// the arrays for the listed positions. Launches five kernels; does not fence.
 template <class ExecutionSpace, class Scalar>
 void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> const& positions,
                            ListDistinctSamples<ExecutionSpace> const& list, ArrayView<int> const& live_stamps) {

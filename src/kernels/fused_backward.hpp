@@ -9,16 +9,16 @@
 
 namespace varve {
 
-/// Backward pass of one layer: errors of its inputs and gradients of its edges together, by input, without atomics.
+/// Backward pass of one layer, by input, without atomics: errors of its inputs and gradients of its edges together.
 ///
 ///   input_errors(i, s) = act'(inputs(i, s)) * fma-chain over j, ascending, of weight(j, i) * errors(j, s)
 ///
-///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), added up as network/leaf.hpp says, into `levels`
+///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), in the order of network/leaf.hpp, into `levels`
 ///
 /// Without HasInputErrors it computes the gradient alone: for the first layer, whose inputs are samples.
 /// league: runs of leaves x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per edge and leaf
 /// it reads one line of errors (256 bytes) for two fma per sample (one without HasInputErrors). On GPUs the lines of
-/// several edges are on their way before the first is used.
+/// several edges are in flight before the first is used.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct FusedBackward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -36,7 +36,7 @@ struct FusedBackward {
   Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_outputs;
-  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more if these are some inputs
+  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more for a part of the inputs
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -58,14 +58,14 @@ struct FusedBackward {
     });
   }
 
-  /// The first row of a block. On CPUs blocks have about equal numbers of edges; on GPUs there are many, and the loads
-  /// of the search for equal shares, one after the other, would take as long as a block of rows.
+  /// The first row of a block. On CPUs blocks have about equal numbers of edges. On GPUs they have equal numbers of
+  /// rows: the dependent loads of a search for equal shares would take as long as a block of rows.
   KOKKOS_FORCEINLINE_FUNCTION int first_row_of(int block) const {
     if constexpr (on_host) return row_of_share(edges, block, num_blocks);
     return static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
   }
 
-  /// Hosts: begins to bring the lines of a row soon to come, and errors of the next leaf, so many lines for each row.
+  /// Hosts: prefetches the line of a later row and `lines_per_row` lines of errors of the next leaf.
   KOKKOS_FORCEINLINE_FUNCTION void fetch_ahead(int leaf, int row_of_block, int row, int lines_per_row) const {
     constexpr int rows_ahead = 2;
     auto const line =
@@ -101,14 +101,14 @@ struct FusedBackward {
     }
   }
 
-  /// `count` edges from `first` on: Sums::count if they are AllOf them.
+  /// Adds `count` edges from `first` on; AllOf: `count` is Sums::count.
   template <bool AllOf>
   KOKKOS_FORCEINLINE_FUNCTION void add_edges(int leaf, std::uint32_t first, int count, int lane,
                                              LanePacks<Tile> const& x, LanePacks<Tile>& sum, Sums& sums) const {
     constexpr int ahead = on_host ? 1 : Sums::count;
     LanePacks<Tile> error[ahead];
     VARVE_UNROLL
-    for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
+    for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled, and the sums would spill
       if (i % ahead == 0) {
         VARVE_UNROLL
         for (int k = 0; k < ahead; ++k)
@@ -150,11 +150,11 @@ void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, S
   launch_teams(HasInputErrors ? "varve::fused_backward" : "varve::first_gradient", policy, kernel);
 }
 
-/// What FusedBackward and NeuronSums compute, on GPUs, for layers with so few outputs that half lines of all
-/// their errors fit team scratch; halves of leaves count as leaves in `levels` and `bias_levels`.
-/// league: runs of halves of leaves x blocks of inputs (each num_blocks-th); team threads: inputs; vector lanes: packs
-/// of samples. Per block and half of a leaf it reads the half lines of all errors once from the L2; per edge and leaf,
-/// 256 bytes from scratch.
+/// Computes the same as FusedBackward and NeuronSums, on GPUs, for layers with so few outputs that half lines of all
+/// their errors fit team scratch. Halves of leaves count as leaves in `levels` and `bias_levels`.
+/// league: runs of halves of leaves x blocks of inputs (every num_blocks-th input); team threads: inputs; vector lanes:
+/// packs of samples. Per block and half of a leaf it reads the half lines of all errors once from the L2; per edge and
+/// leaf, 256 bytes from scratch.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct ScratchBackward {
   using Half = LineHalf<ExecutionSpace, Scalar>;
@@ -173,9 +173,9 @@ struct ScratchBackward {
   TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
   Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   Levels levels;                                      ///< result: gradients of weights
-  Levels bias_levels;                                 ///< result: gradients of biases, if it holds any
+  Levels bias_levels;                                 ///< result: gradients of biases; empty if not wanted
   int num_outputs;
-  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more if these are some inputs
+  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more for a part of the inputs
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -201,7 +201,7 @@ struct ScratchBackward {
   }
 
 private:
-  /// The rows and the sums of errors of a block, in half of a leaf, after `before` halves of the run.
+  /// Computes the rows and the sums of errors of a block in half of a leaf, after `before` halves of the run.
   KOKKOS_FORCEINLINE_FUNCTION void backward_block(Lines const& lines, int run, int before, int leaf, int half,
                                                   int block, int rank, int lane) const {
     for (int row = block + rank * num_blocks; row < edges.num_rows; row += num_blocks * Half::team_size)
@@ -233,7 +233,7 @@ private:
           add_edge(lines, now.neuron_of(i), now.weight_of(i), i, lane, x, sum, sums);
       } else {
         VARVE_UNROLL
-        for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
+        for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled, and the sums would spill
           if (i < count) {
             add_edge(lines, now.neuron_of(i), now.weight_of(i), i, lane, x, sum, sums);
           } else {
@@ -261,7 +261,7 @@ private:
     sums.set_sum(i, x, error);
   }
 
-  /// The sums of the errors of neighbouring neurons.
+  /// Adds the sums of the errors of neighbouring neurons.
   KOKKOS_FORCEINLINE_FUNCTION void add_errors(Lines const& lines, int run, int before, int first, int lane) const {
     int const count = num_outputs - first < Sums::count ? num_outputs - first : Sums::count;
     Sums sums;

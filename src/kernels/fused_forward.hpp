@@ -11,16 +11,16 @@ namespace varve {
 
 /// Several layers in one launch, for layers narrow enough that a tile stays in team scratch between them:
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j)), layer by layer
-/// The live samples of each tile are then appended to the next panel, packed, so compaction takes no pass of its own.
-/// After Hidayetoglu et al. 2020 (fused layers) and Bisson and Fatica 2019 (compaction).
-/// league: tiles, in strides; a team owns one tile at a time. Its threads are lanes x block slots: thread t handles
+/// The live samples of each tile are then appended to the next panel, so compaction needs no separate pass. After
+/// Hidayetoglu et al. 2020 (fused layers) and Bisson and Fatica 2019 (compaction).
+/// league: tiles, in strides; a team owns one tile at a time. Its threads are lanes x block slots: thread t computes
 /// lane t % num_lanes of blocks t / num_lanes + n * slots. On GPUs (Tune::in_place) outputs stay in registers until the
 /// team has read the whole layer, then overwrite the tile; on CPUs two tiles alternate. Each activation is read from
-/// memory and written to it once per launch. A team leaves a tile as soon as all its samples are dead or saturated for
-/// ever. Per block, edge and tile it loads one line of activations from scratch for as many fma as a block has outputs:
-/// bound by shared memory and L1 on a GPU (69 % of LSU wavefronts, perf/PROFILES.md), by the L2 on a CPU. With
-/// Tune::prefetches, for layers so small that a team would wait for their weights, layers come as images
-/// (formats/layer_images.hpp): one is in scratch while the team loads the next from the L2 into registers.
+/// memory and written to it once per launch. A team leaves a tile as soon as all its samples are dead or permanently
+/// saturated. Per block, edge and tile it loads one line of activations from scratch for one fma per sample and output
+/// of the block: bound by shared memory and L1 on a GPU (69 % of LSU wavefronts, perf/PROFILES.md), by the L2 on a CPU.
+/// Tune::prefetches is for layers so small that a team would wait for their weights: layers are stored as images
+/// (formats/layer_images.hpp), and while one is in scratch the team loads the next from the L2 into registers.
 template <class ExecutionSpace, class Format, class Tile, class Tune_>
 struct FusedForward {
   using Scalar = typename Tile::Scalar;
@@ -44,8 +44,8 @@ struct FusedForward {
   ArrayView<int const> num_slots;                ///< one element: input slots in use
   TileHandOver<Tile, Tune::team_size> hand_over; ///< moves live samples to the next panel after the last layer
   Scalar cap;                                    ///< the activation of every neuron of a saturated sample
-  int saturates_from;   ///< saturated samples leave after this many layers of the launch or more
-  bool stops_when_dead; ///< no layer of this launch but the first, and none later, revives a dead sample
+  int saturates_from;                            ///< saturated samples may leave once this many layers are done
+  bool stops_when_dead; ///< no layer after the first of this launch, now or later, revives a dead sample
 
   /// Team scratch in bytes: an image, one or two tiles, and the marks of live samples.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_neurons, int image_bytes) {
@@ -133,7 +133,7 @@ private:
     }
   }
 
-  /// True if saturated samples are searched after this many layers: after every fourth layer and the last.
+  /// True if saturated samples are searched after `num_done` layers: after every fourth layer and the last.
   KOKKOS_FORCEINLINE_FUNCTION bool looks_for_saturated(int num_done) const {
     return num_done >= saturates_from && (num_done % 4 == 0 || num_done == num_layers);
   }
@@ -144,7 +144,7 @@ private:
     for (int i = team.team_rank(); i < count; i += Tune::team_size) work(i);
   }
 
-  /// Copies the tile's samples into scratch, or returns the place in memory where the first layer can read them.
+  /// Copies the tile's samples into scratch, or returns the memory from which the first layer can read them.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> load(Member const& team, int tile, int count,
                                                            Scratch const& scratch) const {
     if constexpr (Tune::prefetches) {
@@ -166,7 +166,7 @@ private:
     return scratch.tiles;
   }
 
-  /// Writes sparse samples to the tile. On a GPU, neighbouring threads take neighbouring entries of one sample.
+  /// Writes sparse samples to the tile. On a GPU, neighbouring threads read neighbouring entries of one sample.
   KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int first_sample, int count,
                                           ArrayView<Scalar> const& tile) const {
     constexpr int threads_per_sample = Tune::team_size > num_samples ? Tune::team_size / num_samples : 1;
@@ -184,12 +184,12 @@ private:
   }
 
   /// False if no sample of the tile is live, so that the team can leave it. A barrier must follow before the next
-  /// layer, whose first threads would overwrite the mark that others still read.
+  /// layer, whose first threads would otherwise overwrite the mark while others read it.
   KOKKOS_FORCEINLINE_FUNCTION bool goes_on(Marks const& marks, int stamp) const {
     return !stops_when_dead || marks.shared(Marks::any_live) == stamp;
   }
 
-  /// Computes one layer from `inputs` to `outputs`; false if no sample is live any more.
+  /// Computes one layer from `inputs` to `outputs`; false if no sample is live afterwards.
   KOKKOS_FORCEINLINE_FUNCTION bool forward(Member const& team, Edges const& layer,
                                            ArrayView<Scalar const> const& inputs, ArrayView<Scalar> const& outputs,
                                            int count, Scratch const& scratch, int stamp) const {
@@ -210,7 +210,7 @@ private:
   }
 
   /// Computes one layer in place: all outputs stay in registers until all threads have read the inputs. Meanwhile loads
-  /// the image of layer `next`, if there is one, and stores it in scratch at the end.
+  /// the image of layer `next`, if there is one, and finally stores it in scratch.
   KOKKOS_FORCEINLINE_FUNCTION bool forward_in_place(Member const& team, Edges const& layer, int next,
                                                     ArrayView<Scalar> const& tile, int count, Scratch const& scratch,
                                                     int stamp) const {
@@ -220,7 +220,7 @@ private:
       if (next < num_layers) pieces.load(team.team_rank(), image_of(next));
     }
     Sums sums[Tune::passes];
-    typename Sums::Neurons neurons[Tune::passes]; // loaded before the barrier, so that no store has to wait for them
+    typename Sums::Neurons neurons[Tune::passes]; // loaded before the barrier, so that no store waits for them
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
     VARVE_UNROLL
@@ -236,7 +236,7 @@ private:
         neurons[pass] = Sums::neurons_of(layer.parameters, block);
       }
     }
-    if constexpr (Tune::passes > 1) { // only now, so that the registers of `seen` are free for loads of all passes
+    if constexpr (Tune::passes > 1) { // not earlier, so that the registers of `seen` are free for loads of all passes
       VARVE_UNROLL
       for (int pass = 0; pass < Tune::passes; ++pass) {
         int const block = pass * num_slots_of_blocks + team.team_rank() / Tile::num_lanes;
@@ -252,7 +252,7 @@ private:
       if (block < layer.num_blocks()) sums[pass].store(layer.parameters, block, neurons[pass], tile, lane);
     }
     if constexpr (Tune::prefetches) {
-      team.team_barrier(); // no thread reads the old image any more
+      team.team_barrier(); // all threads have finished with the old image
       if (next < num_layers) pieces.store(team.team_rank(), scratch.image, image_of(next));
     }
     team.team_barrier();

@@ -20,24 +20,24 @@ struct DeviceRows {
 };
 
 /// Hosts: writes row rows_of(p) of a matrix, with its zeros, to position p of a panel. league: leaves x parts of the
-/// neurons; team: one thread. It takes `block` neurons at a time, whose lines stay in the L1 while the entries of all
-/// positions of the leaf are written there: neighbouring entries of a row belong to lines of 256 bytes each. Rows come
-/// from anywhere in memory, so those entries of a row that the next block will need are fetched when it has left the
-/// one before. Reads each entry and writes each line once. Bound by the bandwidth of the memory.
+/// neurons; team: one thread. It processes `block` neurons at a time: their lines stay in the L1 while the entries of
+/// all positions of the leaf are written (neighbouring entries of a row go to different lines of 256 bytes). Rows are
+/// scattered in memory, so after each block the entries of a row that the next block needs are prefetched. Reads each
+/// entry and writes each line once. Bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct GatherPositionsOnHost {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int samples = Tile::num_samples;
-  static constexpr int block = 96; ///< neurons: 24 KiB
+  static constexpr int block = 96; ///< neurons of a block: 24 KiB
 
   DeviceRows<ExecutionSpace, Scalar> matrix;
   ConstDeviceArray<ExecutionSpace, std::uint64_t> rows_of;
   TrainingPanel<ExecutionSpace, Scalar> panel;
   int num_neurons;
   int num_positions;
-  int num_parts; ///< of the neurons
+  int num_parts; ///< parts of the neurons
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const leaf = team.league_rank() / num_parts;
@@ -47,7 +47,7 @@ struct GatherPositionsOnHost {
     int const position = leaf * samples;
     int const count = num_positions - position < samples ? num_positions - position : samples;
     std::uint64_t next[samples];     // by position: the first entry that is not written yet
-    std::uint64_t in_block[samples]; // about as many entries
+    std::uint64_t in_block[samples]; // by position: estimated number of entries in a block
     for (int p = 0; p < count; ++p) {
       auto const row = rows_of(position + p);
       auto const of_row = matrix.row_pointers(row + 1) - matrix.row_pointers(row);
@@ -74,7 +74,7 @@ private:
     return static_cast<int>(static_cast<std::int64_t>(num_neurons) * part / num_parts);
   }
 
-  /// The first entry of a row whose column is not below `column`.
+  /// The first entry of a row whose column is at least `column`.
   KOKKOS_FORCEINLINE_FUNCTION std::uint64_t first_entry(std::uint64_t row, NeuronIndex column) const {
     std::uint64_t begin = matrix.row_pointers(row);
     if (column == 0) return begin;
@@ -90,13 +90,13 @@ private:
     return begin;
   }
 
-  /// Starts to bring these entries to the caches.
+  /// Prefetches these entries.
   KOKKOS_FORCEINLINE_FUNCTION void fetch_entries(std::uint64_t entry, std::uint64_t count) const {
     fetch(matrix.columns.data() + entry, count);
     if (matrix.values.size() != 1) fetch(matrix.values.data() + entry, count);
   }
 
-  /// Writes the entries of a row from `entry` on whose columns are below `last`; returns the one after them.
+  /// Writes the entries of a row from `entry` on whose columns are below `last`; returns the next entry.
   template <bool IsIso>
   KOKKOS_FORCEINLINE_FUNCTION std::uint64_t write(std::size_t lines, int place, std::uint64_t entry,
                                                   std::uint64_t row_end, NeuronIndex last) const {
@@ -148,7 +148,7 @@ struct GatherPositions {
   }
 };
 
-/// Brings rows of a matrix, with their zeros, to the positions of a panel, by the kernel of the execution space. Does
+/// Gathers rows of a matrix, with their zeros, at the positions of a panel, by the kernel of the execution space. Does
 /// not fence.
 template <class ExecutionSpace, class Scalar>
 void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpace, Scalar> const& kernel,

@@ -11,8 +11,8 @@
 namespace varve {
 
 /// Lists the free places (those without an edge) of a block of outputs whose absolute gradients exceed a limit, in
-/// ascending order. A gradient that is no number counts as 0. The body of a parallel_scan over the places of the block,
-/// numbered (output - first_output) * num_inputs + input. Reads each gradient twice.
+/// ascending order. A NaN gradient counts as 0. The body of a parallel_scan over the places of the block, numbered
+/// (output - first_output) * num_inputs + input. Reads each gradient twice.
 template <class ExecutionSpace, class Scalar>
 struct ListFreePlaces {
   EdgeRows<ExecutionSpace> edges;                     ///< the layer's edges, by output
@@ -68,13 +68,13 @@ std::size_t list_free_places(ExecutionSpace const& space, ListFreePlaces<Executi
 }
 
 /// Gradients of all places of a block of outputs, whether they have an edge or not:
-///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), added up as network/leaf.hpp says, into `levels`
-/// Sum (j - first_output) * num_inputs + i is that of place (j, i). A place with an edge has the bits that
-/// FusedBackward gives the edge.
+///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), in the order of network/leaf.hpp, into `levels`
+/// Sum (j - first_output) * num_inputs + i belongs to place (j, i). At a place with an edge it is bitwise equal to the
+/// gradient of FusedBackward.
 ///
 /// A unit is one output and kLeafChains neighbouring inputs. league: runs of leaves x blocks of units; team threads:
-/// units; vector lanes: packs of samples. Neighbouring units share their inputs, so that per unit and leaf one line of
-/// errors comes from the outer caches for kLeafChains fma per sample.
+/// units; vector lanes: packs of samples. Neighbouring units share their inputs, so per unit and leaf one line of
+/// errors comes from the outer caches, for kLeafChains fma per sample.
 template <class ExecutionSpace, class Scalar>
 struct PlaceGradients {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -111,14 +111,14 @@ struct PlaceGradients {
     });
   }
 
-  /// One output of the block with the inputs first_input ...
+  /// Adds one output of the block with the inputs from first_input on.
   KOKKOS_FORCEINLINE_FUNCTION void add_unit(int run, int leaf, int output, int first_input, int lane) const {
     LanePacks<Tile> error;
     error.load(errors(line_of(leaf, num_outputs, first_output + output)), lane);
     Sums sums;
     int const count = num_inputs - first_input < Sums::count ? num_inputs - first_input : Sums::count;
     VARVE_UNROLL
-    for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled: sums would leave registers
+    for (int i = 0; i < Sums::count; ++i) { // a loop to `count` could not be unrolled, and the sums would spill
       if (i < count) {
         LanePacks<Tile> x;
         x.load(inputs(line_of(leaf, num_inputs, first_input + i)), lane);
@@ -138,7 +138,7 @@ struct PlaceGradients {
   }
 };
 
-/// The blocks of units into which a launch for so many places (block_outputs * num_inputs) is cut.
+/// The number of blocks of units in a launch for block_outputs * num_inputs places.
 template <class ExecutionSpace, class Scalar>
 int place_gradient_blocks(ExecutionSpace const& space, int num_inputs, int block_outputs) {
   constexpr int count = kLeafChains<Scalar>;

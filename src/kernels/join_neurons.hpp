@@ -6,8 +6,8 @@
 
 namespace varve {
 
-/// A panel that holds some of the neurons of a whole panel, for the same samples at the same positions. Its tiles may
-/// have another size.
+/// A panel that holds some of the neurons of a whole panel, for the same samples at the same positions. The tile sizes
+/// of the two may differ.
 template <class Scalar>
 struct PanelPart {
   ArrayView<Scalar const> activations; ///< tiles [neuron][sample] of its own neurons

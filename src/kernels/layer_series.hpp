@@ -18,10 +18,10 @@ KernelList<Kernel> list_of(std::vector<Kernel> const& kernels) {
   return KernelList<Kernel>(kernels.data(), kernels.size());
 }
 
-/// The forward pass of a series, in one launch on a host: a thread takes a leaf through all layers, one after the
-/// other. Layers all have lines of a leaf in the same places of their panels, so threads that are at different layers
-/// never meet. Index: leaf. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample, as
-/// TrainedForward does, from the L2: a leaf's lines of two panels and the weights of the series stay there.
+/// The forward pass of a series in one launch on a host: a thread computes all layers for one leaf, one after the
+/// other. In all panels a leaf's lines have the same indices, so threads at different layers never conflict. Index:
+/// leaf. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample, as TrainedForward does, but
+/// from the L2, where a leaf's lines of two panels and the weights of the series stay.
 template <class ExecutionSpace, class Scalar>
 struct SeriesForward {
   using Layer = TrainedForward<ExecutionSpace, Scalar>;
@@ -44,15 +44,15 @@ void series_forward(ExecutionSpace const& space, SeriesForward<ExecutionSpace, S
   Kokkos::parallel_for("varve::series_forward", Policy(space, 0, num_leaves).set_chunk_size(1), kernel);
 }
 
-/// What the backward pass computes of one layer of a series. Both parts have the same runs of leaves.
+/// Arguments of the backward pass for one layer of a series. Both parts have the same runs of leaves.
 template <class ExecutionSpace, class Scalar>
 struct SeriesBackwardLayer {
   FusedBackward<ExecutionSpace, Scalar, true> edges;
   NeuronSums<ExecutionSpace, Scalar> bias;
 };
 
-/// The backward pass of a series, in one launch on a host: a thread takes a run of leaves, each through all layers.
-/// Index: run of leaves. Moves and computes per edge what FusedBackward does.
+/// The backward pass of a series in one launch on a host: a thread computes a run of leaves, each through all layers.
+/// Index: run of leaves. Moves and computes per edge the same as FusedBackward.
 template <class ExecutionSpace, class Scalar>
 struct SeriesBackward {
   using Layer = SeriesBackwardLayer<ExecutionSpace, Scalar>;

@@ -16,13 +16,12 @@ namespace varve {
 ///
 ///   gradient(i, j) = sum over s of inputs(i, s) * errors(j, s),
 ///
-/// added up as network/leaf.hpp says, into `levels`. A vector holds the sums of neighbouring outputs, so that a thread
-/// adds the chains of a leaf and the leaves by whole vectors, without shuffles. league: runs of leaves x parts of
-/// inputs x blocks of up to `vectors` vectors of outputs, as equal as they can be; team: one thread. It takes `group`
-/// leaves at a time: writes the errors of its block to scratch, sample by sample, and then adds products for `rows`
-/// inputs after the other, whose sums stay in registers for a chain, and in the L1 until the group's sums go to
-/// `levels`. Per sample it loads `vectors` vectors of errors and broadcasts `rows` activations for rows * vectors fma.
-/// Bound by fma.
+/// in the order of network/leaf.hpp, into `levels`. A vector holds the sums of neighbouring outputs, so a thread adds
+/// the chains of a leaf and the leaves by whole vectors, without shuffles. league: runs of leaves x parts of inputs x
+/// blocks of up to `vectors` vectors of outputs, as equal as possible; team: one thread. It processes `group` leaves at
+/// a time: it copies the errors of its block to scratch, sample by sample, and then adds products for `rows` inputs at
+/// a time. Their sums stay in registers for a chain, and in the L1 until the group's sums are added to `levels`. Per
+/// sample it loads `vectors` vectors of errors and broadcasts `rows` activations for rows * vectors fma. Bound by fma.
 template <class ExecutionSpace, class Scalar>
 struct LeafGradientOnHost {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -39,13 +38,13 @@ struct LeafGradientOnHost {
   }
 
   static constexpr int chains = kLeafChains<Scalar>;
-  static constexpr int samples = kLeafSamples<Scalar>; ///< of a leaf
+  static constexpr int samples = kLeafSamples<Scalar>; ///< samples of a leaf
   static constexpr int width = static_cast<int>(register_bytes() / sizeof(Scalar));
   /// The sums fill 18 of 32 vector registers, or 8 of 16.
   static constexpr int rows = register_bytes() == 64 ? 6 : 4;
   static constexpr int vectors = register_bytes() == 64 ? 3 : 2;
   static constexpr int columns = vectors * width;
-  static constexpr int group = 16; ///< leaves, at most: their errors fit the L2
+  static constexpr int group = 16; ///< most leaves of a group: their errors fit the L2
   static constexpr int group_levels = 5;
   using Numbers = Pack<Scalar, width>;
 
@@ -54,8 +53,8 @@ struct LeafGradientOnHost {
   TreeLevels<ExecutionSpace, Scalar> levels;         ///< result: [input][output]
   int num_inputs;
   int num_outputs;
-  int stride;    ///< lines of a leaf in `inputs`: num_inputs, or more if these are some inputs of a layer
-  int num_parts; ///< of the inputs
+  int stride;    ///< lines of a leaf in `inputs`: num_inputs, or more if the inputs are a part of a layer's
+  int num_parts; ///< parts of the inputs
 
   static constexpr std::size_t errors_size = static_cast<std::size_t>(group) * samples * vectors; ///< in vectors
   static constexpr std::size_t scratch_bytes = errors_size * sizeof(Numbers);
@@ -85,8 +84,8 @@ struct LeafGradientOnHost {
   }
 
 private:
-  /// Where some sums belong: `count` leaves from `leaf` on, after `before` leaves of the run; outputs from `column` on,
-  /// so many `vectors` of them.
+  /// Place of some sums: `count` leaves from `leaf` on, after `before` leaves of the run; inputs from `row` on;
+  /// `vectors` vectors of outputs from `column` on.
   struct Place {
     int run, before, leaf, count, row, column, vectors;
   };
@@ -107,8 +106,8 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION static int least(int one, int other) { return one < other ? one : other; }
 
-  /// Writes the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 for
-  /// the outputs that its last vector lacks.
+  /// Copies the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 past
+  /// the last output of a vector.
   KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, Place const& place) const {
     for (int l = 0; l < place.count; ++l) {
       std::size_t const from = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(num_outputs);
@@ -126,8 +125,8 @@ private:
     }
   }
 
-  /// Adds the gradients of the inputs up to last_row over the leaves of a group, for as many vectors of outputs as the
-  /// block has: at most Most.
+  /// Adds the gradients of the inputs up to last_row over the leaves of a group, for the vectors of outputs of the
+  /// block: at most Most.
   template <int Most>
   KOKKOS_FORCEINLINE_FUNCTION void add_some_vectors(ArrayView<Numbers> const& lines, Place place, int last_row) const {
     if constexpr (Most > 1) {
@@ -162,8 +161,8 @@ private:
     }
   }
 
-  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors as bring_errors() writes them. Two chains at a
-  /// time, so that only every second sum goes to the L1.
+  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors in the layout of bring_errors(). Computes two
+  /// chains at a time, so that only every second sum goes to the L1.
   template <int Rows, int Vectors>
   KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows, Vectors> sums_of_leaf(Scalar const* x, Numbers const* e) {
     Sums<Rows, Vectors> tree[chain_levels];
@@ -203,7 +202,7 @@ private:
     return sum;
   }
 
-  /// The order in which the tree over chains, added depth first, comes to them: the bits of `turn` reversed.
+  /// The chain that the depth-first tree over chains adds in step `turn`: the reversed bits of `turn`.
   KOKKOS_FORCEINLINE_FUNCTION static int reversed(int turn) {
     int chain = 0;
     VARVE_UNROLL
@@ -228,16 +227,15 @@ void leaf_gradient_on_host(ExecutionSpace const& space, LeafGradientOnHost<Execu
   launch_teams("varve::leaf_gradient", policy, kernel);
 }
 
-/// GPUs: the gradients of a layer at all places (i, j), and those of its biases,
+/// GPUs: the gradients of a layer at all places (i, j), and the gradients of its biases,
 ///
 ///   gradient(i, j) = sum over s of inputs(i, s) * errors(j, s),    bias(j) = sum over s of errors(j, s),
 ///
-/// added up as network/leaf.hpp says, into `levels` and `bias_levels`, which have the same runs. league: runs of leaves
+/// in the order of network/leaf.hpp, into `levels` and `bias_levels`, which have the same runs. league: runs of leaves
 /// x parts of 64 inputs and 16 * thread_columns outputs; team: 256 threads with 4 x thread_columns sums each. A team
-/// brings the lines of its neurons in a leaf to scratch, one pack longer than needed, so that neighbouring lines begin
-/// in different banks. A thread adds up a leaf by itself: all chains, and their tree in registers, without shuffles.
-/// Per chain it loads its lines' numbers from scratch for 64 fma (double: 32) and 16 (8) additions. Bound by the fma
-/// units.
+/// copies the lines of its neurons in a leaf to scratch, padded by one pack, so that neighbouring lines begin in
+/// different banks. A thread alone adds up a leaf: all chains, and their tree in registers, without shuffles. Per chain
+/// it loads its lines' numbers from scratch for 64 fma (double: 32) and 16 (8) additions. Bound by the fma units.
 template <class ExecutionSpace, class Scalar>
 struct LeafGradientOnGpu {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -245,23 +243,23 @@ struct LeafGradientOnGpu {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
   using Member = typename Policy::member_type;
   using Numbers = typename Tile::PackType;
-  static constexpr int threads_across = 16; ///< of a team, and as many down
+  static constexpr int threads_across = 16; ///< threads of a team in each direction
   static constexpr int thread_rows = 4;
   static constexpr int thread_columns = sizeof(Scalar) == 4 ? 4 : 2;
   static constexpr int rows = threads_across * thread_rows;
   static constexpr int columns = threads_across * thread_columns;
-  static constexpr int packs = Tile::packs_per_lane * Tile::num_lanes; ///< of a line
-  static constexpr int spacing = packs + 1;                            ///< of lines in scratch, in packs
+  static constexpr int packs = Tile::packs_per_lane * Tile::num_lanes; ///< packs of a line
+  static constexpr int spacing = packs + 1;                            ///< distance of lines in scratch, in packs
   static constexpr std::size_t scratch_bytes = sizeof(Numbers) * spacing * (rows + columns);
   static_assert(rows * packs % team_size == 0 && columns * packs % team_size == 0);
 
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
   ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< errors of this layer's outputs
-  TreeLevels<ExecutionSpace, Scalar> levels;         ///< sums: [input][output]
-  TreeLevels<ExecutionSpace, Scalar> bias_levels;    ///< of all outputs, or of none
+  TreeLevels<ExecutionSpace, Scalar> levels;         ///< result: [input][output]
+  TreeLevels<ExecutionSpace, Scalar> bias_levels;    ///< result: gradients of all biases; empty if not wanted
   int num_inputs;
   int num_outputs;
-  int stride; ///< lines of a leaf in `inputs`: num_inputs, or more if these are some inputs of a layer
+  int stride; ///< lines of a leaf in `inputs`: num_inputs, or more if the inputs are a part of a layer's
 
   static int num_parts(int num_inputs, int num_outputs) {
     return ((num_inputs + rows - 1) / rows) * ((num_outputs + columns - 1) / columns);
@@ -298,7 +296,7 @@ private:
     Scalar of[thread_rows][thread_columns];
   };
 
-  /// Brings `Count` lines of a leaf to scratch, from neuron `first` on; those past the last neuron are zero. of_leaf:
+  /// Copies `Count` lines of a leaf to scratch, from neuron `first` on; lines past the last neuron are zero. of_leaf:
   /// lines of each leaf in the panel.
   template <int Count>
   KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& to,
@@ -321,7 +319,7 @@ private:
     }
   }
 
-  /// What lane `lane` has of a line in scratch.
+  /// The packs that lane `lane` holds of a line in scratch.
   KOKKOS_FORCEINLINE_FUNCTION static LanePacks<Tile> lane_of(Lines const& lines, int line, int lane) {
     LanePacks<Tile> found;
     VARVE_UNROLL
@@ -330,7 +328,7 @@ private:
     return found;
   }
 
-  /// Adds a leaf's sums of a thread, whose rows and columns are 16 apart, after `before` leaves of the run.
+  /// Adds a thread's sums of a leaf, whose rows and columns are 16 apart, after `before` leaves of the run.
   KOKKOS_FORCEINLINE_FUNCTION void add_leaf(Lines const& x, Lines const& e, int run, int before, int row, int column,
                                             int rank) const {
     int const own_row = rank / threads_across;
@@ -377,7 +375,7 @@ private:
     }
   }
 
-  /// A chain of a gradient, as LeafSums::set_sum() adds it up.
+  /// A chain of a gradient, added up as by LeafSums::set_sum().
   KOKKOS_FORCEINLINE_FUNCTION static Scalar chain_of(LanePacks<Tile> const& x, LanePacks<Tile> const& e) {
     Scalar sum = 0;
     VARVE_UNROLL
@@ -388,7 +386,7 @@ private:
     return sum;
   }
 
-  /// Adds the sums of the errors in a leaf, one of a thread.
+  /// Adds the sums of the errors in a leaf, one per thread.
   KOKKOS_FORCEINLINE_FUNCTION void add_bias(Lines const& e, int run, int before, int column, int rank) const {
     if (rank >= columns || column + rank >= num_outputs) return;
     bias_levels.add_one(run, before, static_cast<std::size_t>(column + rank), errors_of<0, Tile::num_lanes>(e, rank));

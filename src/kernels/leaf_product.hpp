@@ -23,12 +23,12 @@ struct LeafProductOnHost {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
-  static constexpr int group = 6; ///< rows
+  static constexpr int group = 6; ///< rows of a group
 
   ConstDeviceArray<ExecutionSpace, Scalar> matrix; ///< [row][k]
   ConstTrainingPanel<ExecutionSpace, Scalar> lines;
   int num_rows;
-  int depth; ///< numbers of a row: neurons whose lines are read
+  int depth; ///< length of a row: number of neurons whose lines are read
   int num_blocks;
   Finish finish;
 
@@ -50,7 +50,7 @@ struct LeafProductOnHost {
     });
   }
 
-  /// Count rows from `row` on.
+  /// Computes Count rows from `row` on.
   template <int Count>
   KOKKOS_FORCEINLINE_FUNCTION void multiply(int leaf, int row, int lane) const {
     auto const width = static_cast<std::size_t>(depth);
@@ -88,16 +88,16 @@ void leaf_product_on_host(ExecutionSpace const& space, ConstDeviceArray<Executio
   launch_teams("varve::leaf_product", policy, Kernel{matrix, lines, num_rows, depth, num_blocks, finish});
 }
 
-/// What a team of LeafProductOnGpu computes, and how many chunks of k are in scratch or on their way.
+/// Shape of a team of LeafProductOnGpu, and the number of chunks of k in scratch or in flight.
 template <int TeamSize, int ThreadRows, int NumStages>
 struct LeafTeam {
   static constexpr int team_size = TeamSize;
-  static constexpr int thread_rows = ThreadRows; ///< rows of which a thread holds a lane's samples in registers
+  static constexpr int thread_rows = ThreadRows; ///< rows for which a thread holds a lane's samples in registers
   static constexpr int num_stages = NumStages;
 };
 
 /// The chunks of k that a team multiplies: the lines of a leaf, then the numbers of the team's rows, [row][k]. If rows
-/// of the matrix begin at multiples of 16 bytes (InPieces), its numbers travel in pieces, else one by one.
+/// of the matrix begin at multiples of 16 bytes (InPieces), numbers are copied in pieces of 16 bytes, else one by one.
 template <class Tile, int Chunk, int Rows, bool InPieces>
 struct LeafChunks {
   using Scalar = typename Tile::Scalar;
@@ -108,13 +108,13 @@ struct LeafChunks {
   static constexpr int num_numbers = InPieces ? 0 : Rows * Chunk;
   static_assert(sizeof(typename Tile::PackType) == sizeof(ScratchPiece));
 
-  typename Tile::Line const* lines; ///< of the leaf
-  Scalar const* numbers;            ///< of the team's rows
-  int depth;                        ///< lines, and numbers of a row
-  int num_rows;                     ///< that are there
+  typename Tile::Line const* lines; ///< lines of the leaf
+  Scalar const* numbers;            ///< numbers of the team's rows
+  int depth;                        ///< number of lines, and length of a row
+  int num_rows;                     ///< rows of the matrix from the team's first one on
 
   KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
-    if (first < pieces_of_lines) { // the compiler knows
+    if (first < pieces_of_lines) { // known at compile time
       int const k = chunk * Chunk + (first + rank) / line_pieces;
       bool const is_there = k < depth;
       return {reinterpret_cast<ScratchPiece const*>(&lines[is_there ? k : 0].pack[(first + rank) % line_pieces]),
@@ -142,11 +142,11 @@ private:
 ///
 ///   sums(row, s) = fma-chain over k, ascending, of matrix(row, k) * lines(k, s)
 ///
-/// `finish(sum, leaf, row, lane)` stores what one lane has of a row. Past the last k the chain adds 0 * 0, which
-/// changes at most the sign of a sum that is zero. league: leaves x parts of `rows` rows; team threads: lanes of the
-/// leaf x groups of Team::thread_rows rows. k comes in chunks (ChunkPipeline): while a team computes with those in
-/// scratch, the next are on their way. Per k a thread loads 16 bytes of samples from scratch, and its rows' weights,
-/// for as many fma a sample as it has rows. Bound by the fma units, or with one or two rows a thread by loads from
+/// `finish(sum, leaf, row, lane)` stores a lane's part of a row. Past the last k the chain adds 0 * 0, which changes at
+/// most the sign of a sum that is zero. league: leaves x parts of `rows` rows; team threads: lanes of the leaf x groups
+/// of Team::thread_rows rows. k is processed in chunks (ChunkPipeline): while a team computes with one chunk in
+/// scratch, the next are in flight. Per k a thread loads 16 bytes of samples and the weights of its rows from scratch,
+/// for one fma per sample and row. Bound by the fma units; with one or two rows per thread, by loads from scratch.
 /// scratch.
 template <class ExecutionSpace, class Scalar, class Team, bool InPieces, class Finish>
 struct LeafProductOnGpu {
@@ -165,7 +165,7 @@ struct LeafProductOnGpu {
   ConstDeviceArray<ExecutionSpace, Scalar> matrix; ///< [row][k]
   ConstTrainingPanel<ExecutionSpace, Scalar> lines;
   int num_rows;
-  int depth; ///< numbers of a row: neurons whose lines are read
+  int depth; ///< length of a row: number of neurons whose lines are read
   int num_parts;
   Finish finish;
 
@@ -216,8 +216,8 @@ private:
   }
 };
 
-/// Launches LeafProductOnGpu for num_leaves leaves: with as many rows a thread as give most multiprocessors a team.
-/// Does not fence.
+/// Launches LeafProductOnGpu for num_leaves leaves, with the number of rows per thread that gives most multiprocessors
+/// a team. Does not fence.
 template <class ExecutionSpace, class Scalar, class Finish>
 void leaf_product_on_gpu(ExecutionSpace const& space, ConstDeviceArray<ExecutionSpace, Scalar> const& matrix,
                          ConstTrainingPanel<ExecutionSpace, Scalar> const& lines, int num_rows, int depth,
@@ -242,7 +242,7 @@ void leaf_product_on_gpu(ExecutionSpace const& space, ConstDeviceArray<Execution
   if (is_in_pieces) {
     launch(Large{}, std::true_type{}, enough_teams) || launch(Medium{}, std::true_type{}, enough_teams) ||
         launch(Small{}, std::true_type{}, 0);
-  } else { // four rows a thread would need too many registers for addresses
+  } else { // four rows per thread would need too many registers for addresses
     launch(Medium{}, std::false_type{}, enough_teams) || launch(Small{}, std::false_type{}, 0);
   }
 }

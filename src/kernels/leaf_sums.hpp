@@ -9,7 +9,7 @@
 
 namespace varve {
 
-/// Gradients of biases: the sum of each neuron's errors over the samples, added up as network/leaf.hpp says, into
+/// Gradients of biases: the sum of each neuron's errors over the samples, in the order of network/leaf.hpp, into
 /// `levels`. A group is kLeafChains neurons. league: runs of leaves x blocks of groups; team threads: groups; vector
 /// lanes: packs of samples. Reads each error once, for one addition.
 template <class ExecutionSpace, class Scalar>
@@ -72,9 +72,9 @@ void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar>
   launch_teams("varve::neuron_sums", policy, kernel);
 }
 
-/// totals(first + i) = the sum of all leaves of sum i, never -0, and the same for a second set of sums, if there is
-/// one. Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one), those of the second set after those of the first.
-/// Bound by memory.
+/// totals(first + i) = the sum over all leaves of sum i, never -0; the same for a second set of sums, if there is one.
+/// Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one); chunks of the second set follow those of the first. Bound
+/// by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct AddLevels {
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;
@@ -84,7 +84,7 @@ struct AddLevels {
   DeviceArray<ExecutionSpace, Scalar> totals;
   std::size_t first;
   Levels others{{}, 0, 0, 1, 0}; ///< the second set
-  std::size_t first_other = 0;   ///< where its totals begin
+  std::size_t first_other = 0;   ///< index of its first total
 
   static KOKKOS_FORCEINLINE_FUNCTION std::size_t num_chunks(Levels const& of) {
     return (of.num_sums + chunk - 1) / chunk;
@@ -138,21 +138,21 @@ void merge_subtrees(ExecutionSpace const& space, MergeSubtrees<ExecutionSpace, S
   Kokkos::parallel_for("varve::merge_subtrees", Policy(space, 0, kernel.sums.size()), kernel);
 }
 
-/// Where the sums of a subtree are: an element of a table of addresses. (Kokkos takes a View of pointers for one of
-/// more dimensions.)
+/// Address of the sums of a subtree, an element of a table. (Kokkos would interpret a View of pointers as a View of
+/// higher rank.)
 template <class Scalar>
 struct PlaceOfSums {
   Scalar const* first;
 };
 
-/// total(i) = the sum of sums(p)[i] over all subtrees p, added by the tree over leaves: the program `merges` is that of
-/// network/subtrees.hpp and ends with a single sum. Subtrees' sums are arrays of their own, in the memory of any device
-/// that this one can read; `total` may be the first of them. Index: a chunk of neighbouring sums (CPUs: 64, GPUs: one).
-/// Reads each number once.
+/// total(i) = the sum of sums(p)[i] over all subtrees p, added by the tree over leaves: `merges` is the program of
+/// merges_of() (network/leaf.hpp) and ends with a single sum. The sums of each subtree are a separate array, in the
+/// memory of any device that this one can read; `total` may be the first of them. Index: a chunk of neighbouring sums
+/// (CPUs: 64, GPUs: one). Reads each number once.
 template <class ExecutionSpace, class Scalar>
 struct AddSubtrees {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 64 : 1;
-  static constexpr int most_waiting = 32; ///< sums on the stack: at most one for each bit of the number of leaves
+  static constexpr int most_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
 
   ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>> sums; ///< by subtree
   ConstDeviceArray<ExecutionSpace, int> merges;               ///< by subtree
@@ -184,9 +184,9 @@ void add_subtrees(ExecutionSpace const& space, AddSubtrees<ExecutionSpace, Scala
   Kokkos::parallel_for("varve::add_subtrees", Policy(space, 0, (kernel.total.size() + chunk - 1) / chunk), kernel);
 }
 
-/// Takes numbers that another rank has computed: copies them to an array, if there is one, writes each to its place in
-/// a copy of another order, if there is one (the weights by output, which the forward pass reads), and checks that it
-/// is finite. Index: number.
+/// Stores numbers that another rank has computed: copies them to an array (optional), scatters them to a copy in
+/// another order (optional: the weights by output, which the forward pass reads), and checks that they are finite.
+/// Index: number.
 template <class ExecutionSpace, class Number>
 struct TakeNumbers {
   ConstDeviceArray<ExecutionSpace, Number> numbers;
@@ -211,8 +211,8 @@ void take_numbers(ExecutionSpace const& space, TakeNumbers<ExecutionSpace, Numbe
   Kokkos::parallel_for("varve::take_numbers", Policy(space, 0, kernel.numbers.size()), kernel);
 }
 
-/// totals(first + i) = the sum of all leaves at place places(i), never -0: the gradients at edges, from those at all
-/// places. Index: a chunk of neighbouring edges (CPUs: 64, GPUs: one). Bound by memory.
+/// totals(first + i) = the sum over all leaves at place places(i), never -0: picks the gradients of edges from the
+/// gradients of all places. Index: a chunk of neighbouring edges (CPUs: 64, GPUs: one). Bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct PickLevels {
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;
@@ -225,7 +225,7 @@ struct PickLevels {
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
     std::size_t const begin = index * chunk;
     std::size_t const end = begin + chunk < places.size() ? begin + chunk : places.size();
-    if (levels.has_one_subtree()) { // a loop of its own, which compilers vectorize
+    if (levels.has_one_subtree()) { // a separate loop, which compilers vectorize
       for (std::size_t i = begin; i < end; ++i) totals(first + i) = levels.only_total(places(i));
     } else {
       for (std::size_t i = begin; i < end; ++i) totals(first + i) = levels.total(places(i));

@@ -6,29 +6,29 @@
 namespace varve {
 
 /// GPUs: half of the lanes of a training tile, and so half of the chains of a leaf: a subtree of the tree over chains.
-/// Kernels bring this half of the lines of all neurons that they gather to team scratch (128 bytes a neuron), so that
-/// they read each line once from the L2 instead of once for every edge, and threads of eight (double: four) lanes load
-/// a neuron's half line from all banks at once.
+/// Kernels copy this half of the lines of all neurons that they gather to team scratch (128 bytes per neuron). So they
+/// read each line once from the L2 instead of once per edge, and threads of eight (double: four) lanes load a neuron's
+/// half line from all banks at once.
 template <class ExecutionSpace, class Scalar>
 struct LineHalf {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Lines = ArrayView<typename Tile::PackType>;
-  static constexpr int halves = 2; ///< of a leaf
+  static constexpr int halves = 2; ///< halves of a leaf
   static constexpr int num_lanes = Tile::num_lanes / halves;
-  static constexpr int packs = num_lanes * Tile::packs_per_lane; ///< of a neuron
+  static constexpr int packs = num_lanes * Tile::packs_per_lane; ///< packs of a neuron's half line
   static constexpr int team_size = 1024 / num_lanes;
 
-  /// Bytes of team scratch for the half lines of so many neurons.
+  /// Bytes of team scratch for the half lines of num_neurons neurons.
   static std::size_t scratch_bytes(int num_neurons) {
     return static_cast<std::size_t>(num_neurons) * packs * sizeof(typename Tile::PackType);
   }
-  /// True if a team may have scratch for so many neurons.
+  /// True if team scratch has room for the half lines of num_neurons neurons.
   static bool fits(int num_neurons) {
     constexpr std::size_t reserve = 8192; // for Kokkos itself
     return scratch_bytes(num_neurons) + reserve <= max_team_scratch<ExecutionSpace>();
   }
 
-  /// Takes the scratch of the calling team.
+  /// Allocates the half lines in the team's scratch.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION static Lines in_scratch(Member const& team, int num_neurons) {
     auto const count = static_cast<std::size_t>(num_neurons) * packs;
@@ -36,8 +36,8 @@ struct LineHalf {
     return ScratchArrays(team, 0, bytes, 128).template take<typename Tile::PackType>(count);
   }
 
-  /// Brings one half of the lines first_line ... to scratch; rank: that of the calling team thread. Several loads of a
-  /// thread travel together.
+  /// Copies one half of the lines from first_line on to scratch; rank: rank of the calling team thread. Several loads
+  /// of a thread are in flight at once.
   template <class Panel>
   KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& lines, Panel const& panel, std::size_t first_line,
                                                 int num_neurons, int half, int rank, int lane) {
@@ -60,7 +60,7 @@ struct LineHalf {
     }
   }
 
-  /// Loads what a lane holds of a neuron.
+  /// Loads the packs of a neuron's half line that a lane holds.
   KOKKOS_FORCEINLINE_FUNCTION static void load(LanePacks<Tile>& line, Lines const& lines, int neuron, int lane) {
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) copy(line.pack[k], lines(place(neuron, k, lane)));
@@ -72,7 +72,7 @@ private:
   }
 };
 
-/// Indices and weights of neighbouring edges, one for each lane of a thread, which hands them to the others by
+/// Indices and weights of neighbouring edges, one for each lane of a thread, which passes them to the others by
 /// shuffles. Each is loaded while the edges before it are in use.
 template <class Rows, class Weights, int Lanes>
 struct EdgesAhead {

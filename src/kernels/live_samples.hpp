@@ -28,8 +28,8 @@ struct StartPanel {
   }
 };
 
-/// The list of samples whose result is known before the last layer, because they are saturated and all later layers
-/// keep them saturated.
+/// The samples whose result is known before the last layer because they are saturated and all later layers keep them
+/// saturated.
 struct SaturatedSamples {
   ArrayView<int> ids = {};
   ArrayView<int> count = {}; ///< one element: the length of the list
@@ -40,8 +40,8 @@ struct SaturatedSamples {
 /// Lists the slots that hold live samples, in order: a scan over the slots of the panel.
 ///   position p of slot s = number of live slots before s; from_slot(p) = s; next_ids(p) = ids(s)
 /// A slot below num_slots is live if its live stamp equals `stamp`, or if `stamp` is negative. If `unsaturated_stamps`
-/// is given, live slots whose stamp there differs go to the list of saturated samples instead, in any order. Reads 8 to
-/// 12 bytes and writes 8 per slot.
+/// is given, live slots whose unsaturated stamp differs from `stamp` are added to the list of saturated samples
+/// instead, in any order. Reads 8 to 12 bytes and writes 8 per slot.
 template <class ExecutionSpace>
 struct ListLiveSamples {
   ArrayView<int const> num_slots; ///< one element: slots in use
@@ -66,13 +66,13 @@ struct ListLiveSamples {
   /// True if saturated samples leave the list.
   KOKKOS_FORCEINLINE_FUNCTION bool seeks_saturated() const { return unsaturated_stamps.data() != nullptr; }
 
-  /// True if a slot in use goes on the list of live samples.
+  /// True if a slot in use is added to the list of live samples.
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed(int slot) const {
     return is_live(slot) && (!seeks_saturated() || unsaturated_stamps(slot) == stamp);
   }
 
-  /// Writes a slot in use to its list: at `position` of the live ones if it goes on, else to the saturated ones if it
-  /// is live.
+  /// Writes a slot in use to its list: if goes_on, to `position` of the live samples, else, if it is live, to the
+  /// saturated samples.
   KOKKOS_FORCEINLINE_FUNCTION void put(int slot, bool goes_on, int position) const {
     if (goes_on) {
       from_slot(position) = slot;
@@ -86,13 +86,13 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION bool is_live(int slot) const { return stamp < 0 || live_stamps(slot) == stamp; }
 };
 
-/// Makes the list of ListLiveSamples in one launch, where a scan takes two: each team lists 512 slots and finds the
+/// Computes the list of ListLiveSamples in one launch; a scan needs two. Each team lists 512 slots and finds the
 /// position of the first by counting the live samples in all slots before it. Reads 4 bytes (8 with unsaturated_stamps)
 /// for each pair of a team and a slot before it, so it is for GPUs and at most most_slots slots. Bound by latency.
 template <class ExecutionSpace>
 struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
-  static constexpr int most_slots = 1 << 17; ///< with more, counting costs more than the scan's second launch
+  static constexpr int most_slots = 1 << 17; ///< above this, counting costs more than the scan's second launch
   static constexpr int slots_per_load = 4;
   static constexpr int loads_at_a_time = 8; ///< loads that a thread has in flight
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
@@ -129,7 +129,7 @@ struct CountAndListLiveSamples {
   }
 
 private:
-  /// How many of the slots of one load, all of them in use, go on the list.
+  /// The number of slots of one load, all of them in use, that are added to the list.
   KOKKOS_FORCEINLINE_FUNCTION int count_listed(int number) const {
     if (list.stamp < 0 && !list.seeks_saturated()) return slots_per_load;
     Stamps const live = piece_of<Stamps>(list.live_stamps, number);
@@ -180,7 +180,7 @@ struct MoveLiveSamples {
         auto const to = sample_of_slot(target, slot, num_neurons, target_tile_samples);
         int const step = team.team_size();
         for (int neuron = first + team.team_rank(); neuron < last; neuron += in_flight * step) {
-          Scalar value[in_flight]; // all loads come before the first store, which might alias them
+          Scalar value[in_flight]; // all loads precede the first store, which might alias them
           VARVE_UNROLL
           for (int k = 0; k < in_flight; ++k) {
             if (neuron + k * step < last)
@@ -211,7 +211,7 @@ void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpa
       return;
     }
   }
-  constexpr int few_slots = 4096; // take a thread less time than starting others
+  constexpr int few_slots = 4096; // one thread is faster than starting others
   if (list.max_slots <= few_slots) {
     Kokkos::parallel_scan("varve::list_live_samples", in_short_space(space, list.max_slots), list);
     return;
@@ -237,8 +237,8 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
 
 /// Finds the saturated samples of a panel, whose activations all equal `cap`: sets unsaturated_stamps(p) = stamp for
 /// all other samples. A task is 32 positions and 128 neurons. league x team threads: tasks, in strides; vector lanes:
-/// samples. A lane reads its sample until it meets another value, which unsaturated samples have near the beginning.
-/// Where most samples are saturated, it reads the panel once: bound by memory bandwidth.
+/// samples. A lane reads its sample up to the first other value, which unsaturated samples have near the beginning. If
+/// most samples are saturated, it reads the panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct FindSaturated {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
@@ -282,7 +282,7 @@ private:
   }
 };
 
-/// Launches FindSaturated for at most `max_samples` samples in slots in order. Does not fence.
+/// Launches FindSaturated for at most `max_samples` samples; position p must be slot p. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void find_saturated(ExecutionSpace const& space, FindSaturated<ExecutionSpace, Scalar> const& kernel, int max_samples) {
   using Kernel = FindSaturated<ExecutionSpace, Scalar>;

@@ -16,10 +16,10 @@ namespace varve {
 ///   cross-entropy: slope(j) = exp(x(j) - max) / sum - (1 if j is the label)
 ///   mean square:   slope(j) = 2 (x(j) - target(j)) / outputs
 ///   errors(j) = act'(x(j)) * (slope(j), rounded to Scalar)
-/// Positions past the last sample get errors 0 and no loss. Sums over outputs are those of OutputSum. Reads each
+/// Positions past the last sample get errors 0 and no loss. Sums over outputs have the order of OutputSum. Reads each
 /// activation three times (twice for mean square); bound by the exponentials, two for each activation.
 /// This is the kernel for CPUs. league: packs of samples, which are the lanes of a thread's vectors; a thread has all
-/// chains. OutputErrorOnGpu takes its arguments.
+/// chains. OutputErrorOnGpu has the same arguments.
 template <class ExecutionSpace, class Scalar>
 struct OutputError {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -31,8 +31,8 @@ struct OutputError {
   using Lanes = LaneIntegers<Scalar, width>;
 
   ConstTrainingPanel<ExecutionSpace, Scalar> outputs;
-  ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< wanted outputs; empty if `labels` are given
-  ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< wanted class by position
+  ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< target outputs; empty if `labels` are given
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< target class by position
   TrainingPanel<ExecutionSpace, Scalar> errors;
   DeviceArray<ExecutionSpace, double> losses; ///< by position
   DeviceArray<ExecutionSpace, int> is_right;  ///< by position
@@ -64,7 +64,7 @@ private:
     }
   };
 
-  /// The loss and the errors of a pack of samples.
+  /// Computes the loss and the errors of a pack of samples.
   KOKKOS_FORCEINLINE_FUNCTION void answer(int leaf, int pack) const {
     int position[width];
     for (int i = 0; i < width; ++i)
@@ -186,10 +186,10 @@ void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpac
   launch_teams("varve::output_error", policy, kernel);
 }
 
-/// The same as OutputError, for GPUs.
-/// league: groups of eight samples; team threads: samples x outputs, 128 outputs at a time or as many as there are, a
-/// power of two. Neighbouring threads load neighbouring samples of a line, a sector of the L2 (double: two). A chain of
-/// OutputSum is one thread's, but its terms are computed by all threads and wait for it in scratch. With many outputs
+/// Computes the same as OutputError, on GPUs.
+/// league: groups of eight samples; team threads: samples x outputs, 128 outputs at a time, or with fewer outputs the
+/// next power of two. Neighbouring threads load neighbouring samples of a line, a sector of the L2 (double: two). One
+/// thread adds a chain of OutputSum; all threads compute its terms, which are buffered in scratch. With many outputs
 /// bound by instructions of the exponentials, with few by barriers. (Samples as vector lanes of Kokkos would cost more:
 /// the end of each loop over lanes takes fifty instructions.)
 template <class ExecutionSpace, class Scalar>
@@ -198,11 +198,11 @@ struct OutputErrorOnGpu {
   using Tile = typename Given::Tile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
   using Member = typename Policy::member_type;
-  static constexpr int most_rows = 128; ///< of a team: threads for each sample
+  static constexpr int most_rows = 128; ///< threads of a team for each sample
   static constexpr int num_lanes = 8;   ///< samples of a group
   static constexpr int groups_per_line = Tile::num_samples / num_lanes;
-  static constexpr int ahead = 4; ///< outputs of a thread whose activations are loaded together
-  static constexpr int terms = 2; ///< of a thread in a round, in one of two buffers in scratch
+  static constexpr int ahead = 4; ///< outputs of a thread whose loads are issued together
+  static constexpr int terms = 2; ///< terms of a thread per round, in one of two buffers in scratch
   static_assert(most_rows % kOutputChains == 0);
 
   KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes(int num_threads) {
@@ -213,20 +213,20 @@ struct OutputErrorOnGpu {
 
   /// A thread of a team, with its sample.
   struct Thread {
-    int row;                ///< of the team, the first of its outputs
-    int num_rows;           ///< between its outputs
-    int lane;               ///< of the group
-    std::size_t first_line; ///< of the sample's leaf
-    int place;              ///< of the sample within lines
-    int position;           ///< of the sample in the micro-batch
+    int row;                ///< its row in the team: the first of its outputs
+    int num_rows;           ///< distance between its outputs
+    int lane;               ///< sample within the group
+    std::size_t first_line; ///< first line of the sample's leaf
+    int place;              ///< place of the sample within lines
+    int position;           ///< position of the sample in the micro-batch
   };
 
-  /// What the threads of a team tell each other: a number for each row, or chain, and sample.
+  /// Scratch that the threads of a team share: a number for each row, or chain, and sample.
   struct Shared {
     ArrayView<double> most;  ///< the largest activation
-    ArrayView<int> largest;  ///< its output
-    ArrayView<double> sums;  ///< of chains
-    ArrayView<double> terms; ///< of the sums, in the order of outputs; two buffers
+    ArrayView<int> largest;  ///< the output of the largest activation
+    ArrayView<double> sums;  ///< sums of chains
+    ArrayView<double> terms; ///< terms of the sums, in the order of outputs; two buffers
 
     KOKKOS_FORCEINLINE_FUNCTION explicit Shared(Member const& team) {
       auto const places = static_cast<std::size_t>(team.team_size());
@@ -239,7 +239,7 @@ struct OutputErrorOnGpu {
     KOKKOS_FORCEINLINE_FUNCTION static std::size_t place(int number, int lane) {
       return static_cast<std::size_t>(number * num_lanes + lane);
     }
-    /// Takes over what another row has found: the larger activation, of equal ones the first output.
+    /// Takes the larger activation of this row and another; of equal ones, that of the first output.
     KOKKOS_FORCEINLINE_FUNCTION void take_larger(int row, int other, int lane) const {
       double const found = most(place(other, lane));
       int const output = largest(place(other, lane));
@@ -258,15 +258,15 @@ struct OutputErrorOnGpu {
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     Shared const shared(team);
     Thread const thread = thread_of(team);
-    int const num_chains = thread.num_rows < kOutputChains ? thread.num_rows : kOutputChains; // those with outputs
+    int const num_chains = thread.num_rows < kOutputChains ? thread.num_rows : kOutputChains; // chains with outputs
     find_largest(shared, thread);
     join(team, thread, thread.num_rows, [&](int other) { shared.take_larger(thread.row, other, thread.lane); });
     int const in_round = terms * thread.num_rows;
     for (int round = 0; round * in_round < given.num_outputs; ++round) {
       int const buffer = round % 2 * in_round;
       store_terms(shared, thread, round * in_round, buffer);
-      team.team_barrier(); // the terms are there, and those of the round before have been added
-      int const chain = thread.row - (round * kOutputChains & (thread.num_rows - 1)); // rows take turns with adding
+      team.team_barrier(); // all terms are stored, and those of the previous round have been added
+      int const chain = thread.row - (round * kOutputChains & (thread.num_rows - 1)); // rows take turns at adding
       if (chain >= 0 && chain < num_chains) add_terms(shared, chain, buffer, in_round, thread.lane);
     }
     join(team, thread, num_chains, [&](int other) { shared.add_sum(thread.row, other, thread.lane); });
@@ -287,8 +287,8 @@ private:
             leaf * Tile::num_samples + PlaceInLine<Tile>::position_of(place)};
   }
 
-  /// Joins what the first `count` rows of a team have, by a tree, to what row 0 has; begins and ends with a barrier.
-  /// count: a power of two.
+  /// Reduces the values of the first `count` rows of a team to row 0, by a tree. Begins and ends with a barrier. count:
+  /// a power of two.
   template <class Join>
   KOKKOS_FORCEINLINE_FUNCTION static void join(Member const& team, Thread const& thread, int count,
                                                Join const& join_with) {
@@ -346,8 +346,8 @@ private:
     return is_label ? 1.0 : 0.0;
   }
 
-  /// Stores what a thread adds to the sums for outputs from `first` on: exponentials, or numbers to be squared. Outputs
-  /// past the last add 0. buffer: where those of the buffer begin.
+  /// Stores a thread's terms of the sums for outputs from `first` on: exponentials, or differences to be squared.
+  /// Outputs past the last one add 0. buffer: index of the buffer's first term.
   KOKKOS_FORCEINLINE_FUNCTION void store_terms(Shared const& shared, Thread const& thread, int first,
                                                int buffer) const {
     double const most = shared.most(Shared::place(0, thread.lane));
@@ -368,7 +368,7 @@ private:
     }
   }
 
-  /// Adds those of `count` terms to the sum of a chain that are its own, in order.
+  /// Adds the chain's own ones of `count` terms to its sum, in order.
   KOKKOS_FORCEINLINE_FUNCTION void add_terms(Shared const& shared, int chain, int buffer, int count, int lane) const {
     bool const is_softmax = given.loss == Loss::cross_entropy;
     double sum = shared.sums(Shared::place(chain, lane));
@@ -379,7 +379,7 @@ private:
     shared.sums(Shared::place(chain, lane)) = sum;
   }
 
-  /// The errors of a thread's outputs: 0 for positions past the last sample.
+  /// Stores the errors of a thread's outputs; 0 for positions past the last sample.
   KOKKOS_FORCEINLINE_FUNCTION void store_errors(Shared const& shared, Thread const& thread) const {
     auto const store = [&](int output, double x, double slope) {
       Scalar const error = given.derivative(static_cast<Scalar>(slope), static_cast<Scalar>(x));

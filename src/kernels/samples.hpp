@@ -12,7 +12,7 @@
 
 namespace varve {
 
-/// Sparse samples as they lie on the device: entries of sample s are [row_pointers(s), row_pointers(s + 1)).
+/// Sparse samples in device memory, in CSR: sample s has the entries [row_pointers(s), row_pointers(s + 1)).
 template <class ExecutionSpace, class Scalar>
 struct DeviceSamples {
   int num_samples = 0;
@@ -25,8 +25,8 @@ struct DeviceSamples {
 
 /// Writes sparse samples into the tiles of a panel: tile(neuron, s) = value of the entry, or 0 if there is none.
 /// league: tiles, in strides; a team assembles its tile in scratch, some neurons at a time. team threads: entries of
-/// one or more samples; several threads read one sample interleaved where threads outnumber samples. Reads each entry
-/// and writes every activation of the panel once: bound by memory bandwidth.
+/// one or more samples; if there are more threads than samples, several threads read one sample interleaved. Reads each
+/// entry and writes every activation of the panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Tile>
 struct ExpandSamples {
   using Scalar = typename Tile::Scalar;
@@ -39,7 +39,7 @@ struct ExpandSamples {
   static constexpr int threads_per_sample = team_size > num_samples ? team_size / num_samples : 1;
   static constexpr int samples_per_thread = team_size < num_samples ? num_samples / team_size : 1;
   static constexpr int line_samples = std::min(num_samples, 16 / static_cast<int>(sizeof(Scalar)));
-  using Line = Pack<Scalar, line_samples>; ///< the 16 bytes, or fewer, that a thread clears or copies at a time
+  using Line = Pack<Scalar, line_samples>; ///< at most 16 bytes, which a thread clears or copies at a time
   static constexpr int lines_per_neuron = num_samples / line_samples;
 
   DeviceSamples<ExecutionSpace, Scalar> samples;
@@ -78,7 +78,7 @@ struct ExpandSamples {
   }
 
 private:
-  /// The i-th sample of a thread, within the tile.
+  /// Index in the tile of a thread's i-th sample.
   KOKKOS_FORCEINLINE_FUNCTION static int sample_of(Member const& team, int i) {
     return team.team_rank() / threads_per_sample + i * team_size;
   }
@@ -88,7 +88,7 @@ private:
     for (int line = team.team_rank(); line < num_neurons * lines_per_neuron; line += team_size) work(line);
   }
 
-  /// Writes a sample's entries of neurons [first, first + count) to `part`; returns the first entry beyond.
+  /// Writes a sample's entries of neurons [first, first + count) to `part`; returns the next entry.
   KOKKOS_FORCEINLINE_FUNCTION EdgeOffset scatter(EdgeOffset entry, EdgeOffset end, int first, int count,
                                                  ArrayView<Scalar> const& part) const {
     for (; entry < end; entry += threads_per_sample) {
@@ -184,7 +184,7 @@ struct HashEqualActivations {
   }
 };
 
-/// to(i) = from(i): converts numbers that were copied to the device in fewer bits. Index: number. Bound by memory
+/// to(i) = from(i): converts numbers that were copied to the device in a narrower type. Index: number. Bound by memory
 /// bandwidth.
 template <class Narrow, class Wide>
 struct Widen {

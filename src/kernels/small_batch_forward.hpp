@@ -17,7 +17,7 @@ namespace varve {
 template <class Edges, class Tile, int Width>
 struct SliceSums {
   using Scalar = typename Tile::Scalar;
-  using Lanes = Pack<Scalar, Width>; ///< of one sample: a lane for each output
+  using Lanes = Pack<Scalar, Width>; ///< one sample: a lane for each output
 
   /// Sums of one sample in sliced ELL: gathers the inputs of an edge of each output. Not inlined, because within a
   /// kernel g++ stores the sum to memory after every edge.
@@ -37,7 +37,7 @@ struct SliceSums {
     return sum;
   }
 
-  /// Sums of one sample in `Blocks` neighbouring dense blocks, whose chains overlap: broadcasts each input.
+  /// Sums of one sample in `Blocks` neighbouring dense blocks, as independent chains: broadcasts each input.
   template <int Blocks>
   struct Group {
     Lanes of[Blocks];
@@ -59,7 +59,7 @@ struct SliceSums {
     return sums;
   }
 
-  /// Sums of a tile of samples: a pack of them for each output.
+  /// Sums of a tile of samples: a pack for each output.
   struct Packs {
     typename Tile::PackType of[Width];
   };
@@ -90,9 +90,9 @@ struct SliceSums {
 
 /// Layers of few samples in one launch, for hosts:
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
-/// One team takes all layers, with a barrier after each; its threads share the slices of outputs of a layer. With tiles
-/// of one sample, the lanes of a vector hold the outputs of a slice; with larger tiles they hold samples, and the
-/// outputs of a slice are chains that overlap. (Kernels that compute output by output wait four cycles for each fma.)
+/// One team computes all layers, with a barrier after each; its threads share the slices of outputs of a layer. With
+/// tiles of one sample, the lanes of a vector are the outputs of a slice. With larger tiles they are samples, and the
+/// outputs of a slice are independent chains. (Kernels that compute output by output wait four cycles for each fma.)
 /// Reads each weight once per tile. Bound by the bandwidth of the cache that holds the weights in dense blocks, by
 /// loads of inputs (one for each edge) in sliced ELL, and, in small networks, by the launch.
 template <class ExecutionSpace, class Format, class Tile>
@@ -107,7 +107,7 @@ struct SmallBatchForward {
 
   ArrayView<Edges const> layers;
   DeviceSamples<ExecutionSpace, Scalar> samples;
-  bool expands;             ///< the first layer's inputs are `samples`, else `inputs`
+  bool expands;             ///< true: the first layer's inputs are `samples`; false: `inputs`
   ArrayView<Scalar> inputs; ///< tiles of the first layer's inputs; the outputs of layers 1, 3, ... overwrite them
   LayerPass<Scalar> pass;   ///< `next` receives the outputs of layers 0, 2, ...
 
@@ -131,7 +131,7 @@ struct SmallBatchForward {
   }
 
 private:
-  /// Writes the samples to tiles, each thread some tiles.
+  /// Writes the samples to tiles; each thread writes some tiles.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION void expand(Member const& team, int tiles) const {
     int const num_inputs = samples.num_neurons;
@@ -147,7 +147,8 @@ private:
     }
   }
 
-  /// Computes this thread's share of a layer: neighbouring slices, each for all tiles. stamps: stamps live samples.
+  /// Computes this thread's share of a layer: neighbouring slices, for all tiles. stamps: whether to stamp live
+  /// samples.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION void forward_share(Member const& team, Edges const& layer, int tiles,
                                                  ArrayView<Scalar> const& from, ArrayView<Scalar> const& to,
@@ -219,8 +220,8 @@ private:
   }
 };
 
-/// Launches SmallBatchForward in so many threads of the space that each has enough work; one thread needs no others to
-/// start. weights_per_layer: stored weights, on average. Does not fence afterwards.
+/// Launches SmallBatchForward with as many threads as have enough work; a single thread runs without starting others.
+/// weights_per_layer: stored weights, on average. Does not fence afterwards.
 template <class ExecutionSpace, class Format, class Tile>
 void small_batch_forward(ExecutionSpace const& space, SmallBatchForward<ExecutionSpace, Format, Tile> const& kernel,
                          std::size_t weights_per_layer) {

@@ -12,14 +12,14 @@
 
 namespace varve {
 
-/// What a team of SplitOutputForward does: some tiles, computed in parallel, times some slices, one after another.
+/// Work of a team of SplitOutputForward: some tiles, computed in parallel, times some slices, one after another.
 struct SpreadShare {
   int tiles;
   int slices;
 };
 
-/// The share of a team if as many teams as `num_teams` divide the work. Of the shares of one size a team brings least
-/// to scratch for the one that has as many bytes of activations as of edges. At most `most_tiles` tiles fit a team.
+/// The share of each team if num_teams teams divide the work. Of all shares of one size, a team copies least to scratch
+/// if the bytes of activations equal the bytes of edges. At most `most_tiles` tiles fit a team.
 inline SpreadShare spread_share(int num_tiles, int num_slices, int num_teams, double bytes_of_tile,
                                 double bytes_of_slice, int most_tiles) {
   double const size = std::max(1.0, static_cast<double>(num_tiles) * num_slices / num_teams);
@@ -30,7 +30,7 @@ inline SpreadShare spread_share(int num_tiles, int num_slices, int num_teams, do
   return {tiles, std::max(1, static_cast<int>(std::ceil(size * groups / num_tiles)))};
 }
 
-/// The operands of the chains of SplitOutputForward on a device.
+/// Where the chains of SplitOutputForward find their operands on a device.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 using SpreadOperands =
     std::conditional_t<Tune::spread_stage_chunks == 0, OperandsInMemory<ExecutionSpace, Format, Tile, Tune>,
@@ -38,11 +38,10 @@ using SpreadOperands =
                                           OperandsInStages<ExecutionSpace, Format, Tile, Tune>>>;
 
 /// One layer of few samples, spread over the device: a team copies the activations of some tiles into scratch and
-/// computes some slices of outputs, so that a layer of one tile keeps many teams at work. For inputs that fit team
-/// scratch.
+/// computes some slices of outputs, so that a layer of one tile occupies many teams. For inputs that fit team scratch.
 ///   next(j, s) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, s), + bias(j))
 /// league: groups of tiles x parts of the slices; team threads: lanes of a tile x outputs of a slice x tiles. The
-/// longest chain of fma decides the time of a layer, and few threads have one: so all threads of the team bring
+/// longest chain of fma determines the time of a layer, and few threads compute chains. So all threads of the team copy
 /// operands to scratch (SpreadOperands), some stages ahead, and a chain waits for scratch only. Reads the weights once
 /// per group of tiles. Bound by latency: of the launch, of the loads of tiles and first edges, and of the chain.
 template <class ExecutionSpace, class Format, class Tile>
@@ -68,7 +67,7 @@ struct SplitOutputForward {
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
   int tiles_per_team;
   int slices_per_team;
-  int num_parts; ///< of the slices
+  int num_parts; ///< parts of the slices
 
   /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
@@ -103,7 +102,7 @@ private:
 
   /// A thread's part in the work of its team.
   struct ThreadShare {
-    bool computes; ///< it has a tile with samples
+    bool computes; ///< the thread has a tile with samples
     int tile;
     ChainPlace chain;
   };
@@ -120,8 +119,8 @@ private:
             {tile, rank / Tile::num_lanes % slice_width, lane, first}};
   }
 
-  /// Computes slices of outputs for the tiles of a team. All loads that wait for no other are issued at once: those of
-  /// the tiles, also of tiles without samples, of the first edges, and of the number of samples.
+  /// Computes slices of outputs for the tiles of a team. All loads without dependences are issued at once: the tiles
+  /// (also those without samples), the first edges, and the number of samples.
   KOKKOS_FORCEINLINE_FUNCTION void forward(Member const& team, int first_tile, int first_slice,
                                            int end_of_slices) const {
     int const rank = team.team_rank();
@@ -161,7 +160,7 @@ private:
       stamp_live<Tile>(seen, pass.live_stamps, own.tile, own.chain.lane, pass.stamp);
   }
 
-  /// An output of a thread, loaded before its edges are.
+  /// A thread's output, loaded before its edges.
   struct Output {
     bool exists;
     int number;
@@ -199,7 +198,7 @@ private:
     return static_cast<int>(source.size()) / Tile::pack_width;
   }
 
-  /// Loads, and stores in scratch, packs `first`, first + team_size and so on.
+  /// Loads packs `first`, first + team_size, ... and stores them in scratch.
   KOKKOS_FORCEINLINE_FUNCTION static void load_packs(PackType (&packs)[packs_in_flight],
                                                      ArrayView<Scalar const> const& source, int first) {
     VARVE_UNROLL
@@ -219,8 +218,8 @@ private:
   using OfChunk = ChunkOperands<Format, Tile>;
 
   /// Adds the products of the chunks [first, last] of a part to a thread's sums. The chain of a chunk takes as long as
-  /// a load from scratch: so the operands of the next chunk, and the inputs of the one after it, are on their way
-  /// meanwhile. Two sets of operands alternate, as a copy of one would wait for its loads.
+  /// a load from scratch, so the operands of the next chunk and the inputs of the one after it are in flight meanwhile.
+  /// Two sets of operands alternate, because a copy of one would wait for its loads.
   template <class Part>
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunks(Sums& sums, Part const& part, ChainPlace const& place, int first,
                                                      int last) {

@@ -13,18 +13,18 @@
 
 namespace varve {
 
-/// The edges of neighbouring slices of sliced ELL as stages of `StageChunks` chunks, which ChunkPipeline brings to team
-/// scratch for a team of TeamSize: first the weights of a stage, then its indices. A stage may hold the end of a slice
-/// and the beginning of the next one. chunk_edges: edges of a chunk of a slice.
+/// The edges of neighbouring slices of sliced ELL as stages of `StageChunks` chunks, which ChunkPipeline copies to the
+/// scratch of a team of TeamSize threads: first the weights of a stage, then its indices. A stage may hold the end of a
+/// slice and the beginning of the next one. chunk_edges: edges of a chunk of a slice.
 template <class Scalar, class Index, int chunk_edges, int StageChunks, int TeamSize>
 struct EdgeStages {
-  static constexpr int num_edges = StageChunks * chunk_edges; ///< of a stage
+  static constexpr int num_edges = StageChunks * chunk_edges; ///< edges of a stage
   static constexpr int weight_pieces = num_edges * static_cast<int>(sizeof(Scalar)) / 16;
   static constexpr int index_pieces = num_edges * static_cast<int>(sizeof(Index)) / 16;
   static constexpr int num_pieces = weight_pieces + index_pieces;
   static_assert(weight_pieces % TeamSize == 0, "a thread's pieces are all weights or all indices");
 
-  ArrayView<Scalar const> weights; ///< of all stages
+  ArrayView<Scalar const> weights; ///< weights of all stages
   ArrayView<Index const> indices;
 
   /// The chunks [first, last) of a layer.
@@ -57,16 +57,16 @@ private:
   }
 };
 
-// Where the chains of SplitOutputForward find their operands: in memory (hosts), or in team scratch, to which the team
-// brings them in stages: activations by the indices of edges, or gathered by other threads. Chunks are counted from
-// the first one of the team's slices.
+// Sources of the operands for the chains of SplitOutputForward: memory (hosts), or team scratch, to which the team
+// copies them in stages, as activations with the indices of edges or gathered by other threads. Chunks are numbered
+// from the first one of the team's slices.
 
 /// A thread's chain within its team.
 struct ChainPlace {
-  int tile;   ///< of the team's tiles
-  int output; ///< of each slice
+  int tile;   ///< among the team's tiles
+  int output; ///< within each slice
   int lane;
-  std::uint32_t first_byte; ///< of its samples of input 0 in the team's tiles
+  std::uint32_t first_byte; ///< offset of the lane's samples of input 0 in the team's tiles
 };
 
 /// The weights of a chunk of an output and the activations that its edges read, in registers.
@@ -75,7 +75,7 @@ struct ChunkOperands {
   typename Tile::Scalar weights[Format::chunk_size];
   typename Tile::PackType values[Format::chunk_size][Tile::packs_per_lane];
 
-  /// Has all of them under way from here on.
+  /// Forces all loads to be issued before this point.
   KOKKOS_FORCEINLINE_FUNCTION void hold_all() {
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
@@ -87,7 +87,7 @@ struct ChunkOperands {
   }
 };
 
-/// Operands by the indices of edges that lie in memory or in scratch.
+/// Operands found by the indices of edges in memory or in scratch.
 template <class Format, class Tile>
 struct IndexedOperands {
   using Scalar = typename Tile::Scalar;
@@ -111,7 +111,7 @@ struct IndexedOperands {
     VARVE_UNROLL
     for (int edge = 0; edge < Format::chunk_size; ++edge) {
       std::uint32_t input = inputs.of(edge);
-      keep_in_register(input); // else its place would take three instructions in place of one
+      keep_in_register(input); // otherwise its address would take three instructions instead of one
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k)
         copy(operands.values[edge][k],
@@ -126,12 +126,12 @@ struct IndexedOperands {
 /// The arrays of a team in scratch.
 template <class Scalar>
 struct SpreadArrays {
-  ArrayView<std::byte> stages; ///< of edges
+  ArrayView<std::byte> stages; ///< stages of edges
   ArrayView<Scalar> values;    ///< gathered activations
   ArrayView<Scalar> tiles;     ///< [tile][input][sample]
 };
 
-/// Hosts: edges come through the caches.
+/// Hosts: edges are read through the caches.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class OperandsInMemory {
 public:
@@ -139,22 +139,22 @@ public:
   using Arrays = SpreadArrays<typename Tile::Scalar>;
   static constexpr int most_tiles = Tune::spread_team_size / (Format::slice_width * Tile::num_lanes);
   static constexpr int stages_size = 0;     ///< bytes
-  static constexpr int values_per_tile = 0; ///< gathered ones, in scratch
+  static constexpr int values_per_tile = 0; ///< gathered activations in scratch
 
-  /// For the chunks [first, last) of a layer. Begins to bring them.
+  /// For the chunks [first, last) of a layer. Starts the first copies.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION OperandsInMemory(Member const& /*team*/, Edges const& layer, std::uint32_t first,
                                                std::uint32_t /*last*/, Arrays const& arrays)
       : first_(static_cast<int>(first)), part_{layer, arrays.tiles} {}
 
-  /// Waits until chunk `chunk` is there. Chunks come in order, to all threads of the team. Returns the last chunk of
-  /// those up to `end` that are there, plus 1.
+  /// Waits until chunk `chunk` has arrived. All threads of the team call it, with ascending chunks. Returns the end of
+  /// the chunks that have arrived, at most `end`.
   template <class Member>
   KOKKOS_FORCEINLINE_FUNCTION int bring(Member const& /*team*/, int /*chunk*/, int end) {
     return end;
   }
 
-  /// What is there, and the number of its first chunk.
+  /// The operands that have arrived, and the number of their first chunk.
   KOKKOS_FORCEINLINE_FUNCTION auto const& part() const { return part_; }
   KOKKOS_FORCEINLINE_FUNCTION int first_of_part() const { return -first_; }
 
@@ -163,7 +163,7 @@ private:
   IndexedOperands<Format, Tile> part_;
 };
 
-/// How stages of edges come to scratch.
+/// The pipeline that copies stages of edges to scratch.
 template <class ExecutionSpace, class Scalar, class Index, class Tune, int Kept>
 struct SpreadPipeline {
   using Stages = EdgeStages<Scalar, Index, Tune::slice_width * Tune::chunk_size, Tune::spread_stage_chunks,
@@ -171,7 +171,7 @@ struct SpreadPipeline {
   using Type = ChunkPipeline<ExecutionSpace, std::byte, Stages, Tune::spread_team_size, Tune::spread_stages, Kept>;
 };
 
-/// GPUs: stages of edges are on their way to scratch, and the chains take activations by their indices.
+/// GPUs: stages of edges are copied to scratch, and the chains read activations by the indices of edges.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class OperandsInStages {
 public:
@@ -200,8 +200,8 @@ public:
     return end < end_of_stage ? end : end_of_stage;
   }
 
-  /// Made anew from the address of scratch: of arrays that may lie in memory, as those of a layer do, nvcc would load
-  /// through addresses of any kind, which takes longer.
+  /// Built from the address of scratch on each call: through arrays that may be in memory, such as a layer's, nvcc
+  /// would use generic loads, which take longer.
   KOKKOS_FORCEINLINE_FUNCTION IndexedOperands<Format, Tile> part() const {
     ArrayView<std::byte const> const stage = Pipeline::buffer_of(arrays_.stages, stage_);
     Edges edges{};
@@ -215,24 +215,24 @@ private:
   Arrays arrays_;
   Stages stages_;
   Pipeline pipeline_;
-  int stage_ = -1; ///< in scratch
+  int stage_ = -1; ///< the stage in scratch
 };
 
-/// Gathered activations of a tile in scratch: those of the present stage and of the next one.
+/// Number of gathered activations of a tile in scratch: those of the present and the next stage.
 template <class Stages>
 constexpr int gathered_values() {
   return 2 * Stages::num_edges;
 }
 
-/// Tiles of one sample whose chains are in one warp.
+/// Most tiles of one sample whose chains fit one warp.
 template <class Tune>
 constexpr int most_gathered_tiles() {
   return 32 / Tune::slice_width;
 }
 
-/// GPUs, tiles of one sample: a warp has the chains of all tiles; the other threads gather the activations of the next
-/// stage, so that a chain loads neighbouring operands and computes no addresses. (A warp issues an instruction for
-/// integers every other cycle: addresses took two thirds of the time of a chain.)
+/// GPUs, tiles of one sample: one warp computes the chains of all tiles. The other threads gather the activations of
+/// the next stage, so that a chain loads neighbouring operands and computes no addresses. (A warp issues an integer
+/// instruction every other cycle: addresses took two thirds of the time of a chain.)
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class GatheredOperands {
 public:
@@ -286,7 +286,7 @@ public:
     if (chunk / stage_chunks != stage_) {
       if (stage_ < 0) gather(team, 0);
       ++stage_;
-      gather(team, stage_ + 1); // its barrier also ends the gathering of the present stage
+      gather(team, stage_ + 1); // its barrier also ends the gather of the present stage
       part_ = {Stages::weights_in(Pipeline::buffer_of(arrays_.stages, stage_)), values_of(stage_)};
     }
     int const end_of_stage = (stage_ + 1) * stage_chunks;
@@ -329,7 +329,7 @@ private:
   Stages stages_;
   Pipeline pipeline_;
   int num_tiles_, num_inputs_, num_stages_;
-  int stage_ = -1; ///< whose activations are gathered
+  int stage_ = -1; ///< the stage whose activations are gathered
   Part part_;
 };
 
@@ -340,7 +340,7 @@ struct BlockChunks {
   static constexpr int num_pieces = ChunkInputs * Format::block_outputs * static_cast<int>(sizeof(Scalar)) / 16;
 
   ScratchPiece const* weights;
-  int num_all_pieces; ///< of the block
+  int num_all_pieces; ///< pieces of the block
 
   /// See ChunkPipeline.
   KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int chunk, int first, int rank) const {
@@ -349,22 +349,22 @@ struct BlockChunks {
   }
 };
 
-/// Bytes of a chunk of an output's weights, and chunks in scratch or on their way.
+/// Bytes of a chunk of an output's weights, and number of chunks in scratch or in flight.
 inline constexpr int split_output_chunk_bytes = 1024;
 inline constexpr int split_output_stages = 4;
 
-/// Bytes of the weights in scratch, for blocks of so many outputs.
+/// Bytes of the weights in scratch, for blocks of block_outputs outputs.
 constexpr std::size_t split_output_buffers(int block_outputs) {
   return static_cast<std::size_t>(block_outputs) * split_output_chunk_bytes * split_output_stages;
 }
 
 /// One dense layer of one or a few samples, spread over the device: a team computes a block of outputs.
 ///   next(j, s) = clip(fma-chain over all inputs i, ascending, of weight(j, i) * previous(i, s), + bias(j))
-/// league: blocks of outputs; team threads: outputs of the block x tiles of one sample, so a part of one warp, for the
-/// chains; all, for bringing weights and activations to scratch. No division precedes the first loads, and the address
-/// of no load depends on another load. A chain loads pieces of 16 bytes of weights and of activations. More tiles than
-/// a warp has threads for are computed one group after the other. For inputs that fit team scratch. Bound by latency:
-/// of the launch, of the first loads, and of the chain.
+/// league: blocks of outputs; team threads: outputs of the block x tiles of one sample for the chains, so a part of one
+/// warp; all threads for copying weights and activations to scratch. No division precedes the first loads, and no
+/// load's address depends on another load. A chain loads pieces of 16 bytes of weights and of activations. More tiles
+/// than a warp has threads for are computed one group after the other. For inputs that fit team scratch. Bound by
+/// latency: of the launch, of the first loads, and of the chain.
 template <class ExecutionSpace, class Format, class Tile, class Tune_ = Tuning<ExecutionSpace, typename Tile::Scalar>>
 struct SpreadDense {
   using Scalar = typename Tile::Scalar;
@@ -373,7 +373,7 @@ struct SpreadDense {
   static_assert(Tile::num_samples == 1);
   static constexpr int team_size = Tune::spread_team_size;
   static constexpr int block_outputs = Format::block_outputs;
-  static constexpr int most_tiles = 32 / block_outputs; ///< at a time
+  static constexpr int most_tiles = 32 / block_outputs; ///< tiles computed at a time
   static constexpr int chunk_inputs = split_output_chunk_bytes / static_cast<int>(sizeof(Scalar));
   using Chunks = BlockChunks<Format, chunk_inputs>;
   using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, split_output_stages>;
@@ -389,7 +389,7 @@ struct SpreadDense {
         num_padded(static_cast<int>(Format::padded_inputs(static_cast<std::size_t>(layer_.parameters.num_inputs)))),
         tiles_at_a_time(std::min(pass_.max_samples, +most_tiles)) {}
 
-  /// Numbers of team scratch.
+  /// Size of team scratch, in numbers.
   KOKKOS_FORCEINLINE_FUNCTION int scratch_size() const { return Pipeline::size + tiles_at_a_time * num_padded; }
 
   template <class Member>
@@ -404,7 +404,7 @@ struct SpreadDense {
   KOKKOS_FORCEINLINE_FUNCTION void compute(Member const& team, int block, ArrayView<Scalar> const& scratch) const {
     compute_tiles(team, block, 0, scratch);
     for (int first_tile = tiles_at_a_time; first_tile < pass.max_samples; first_tile += tiles_at_a_time) {
-      team.team_barrier(); // all are done with scratch
+      team.team_barrier(); // all threads have finished with scratch
       compute_tiles(team, block, first_tile, scratch);
     }
   }
@@ -449,7 +449,7 @@ private:
     if (is_output && first_tile + tile < count) hand_over(sums, output, bias, neuron, first_tile + tile);
   }
 
-  /// Brings the activations of some tiles to scratch, in_flight loads of a thread at a time. Padding is 0.
+  /// Copies the activations of some tiles to scratch, in_flight loads per thread at a time. Padding is 0.
   KOKKOS_FORCEINLINE_FUNCTION void bring_inputs(int rank, int first_tile, ArrayView<Scalar> const& scratch) const {
     constexpr int in_flight = 4;
     int const num_inputs = layer.parameters.num_inputs;
@@ -472,8 +472,8 @@ private:
     }
   }
 
-  /// Adds the products of `steps` times Format::chunk_size inputs to a chain. Addresses are constants behind two that
-  /// grow, so that the loads of some steps can be issued before the chain needs the first.
+  /// Adds the products of `steps` times Format::chunk_size inputs to a chain. Addresses are constant offsets from two
+  /// running pointers, so that the loads of some steps can be issued before the chain needs the first.
   KOKKOS_FORCEINLINE_FUNCTION static void add_chunk(Sums& sums, Scalar const* weights, Scalar const* inputs,
                                                     int steps) {
     constexpr int together = 4;
@@ -512,7 +512,7 @@ private:
   }
 };
 
-/// Launches SpreadDense. Samples lie in tiles of one. Does not fence.
+/// Launches SpreadDense. Tiles hold one sample. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void split_output_dense(ExecutionSpace const& space, Format const& layer,
                         LayerPass<typename Tile::Scalar> const& pass) {

@@ -14,8 +14,8 @@
 
 namespace varve {
 
-/// How a team of TeamSize threads brings the inputs of a stage of staged blocks (formats/staged_blocks.hpp) for a tile
-/// of samples to scratch:
+/// Copies the inputs of a stage of staged blocks (formats/staged_blocks.hpp) for a tile of samples to the scratch of a
+/// team of TeamSize threads:
 ///   inputs(i, s) = activation of the stage's input i for sample s of the tile
 /// Task number t is stage t % num_stages of tile t / num_stages. Reads each input once per task.
 template <class Edges, class Tile, int TeamSize>
@@ -26,9 +26,9 @@ struct StageInputs {
   Edges const& layer;
   LayerPass<Scalar> const& pass;
   int count; ///< positions in use
-  int rank;  ///< of the thread
+  int rank;  ///< rank of the thread
 
-  /// Brings the inputs of a task; all threads of the team call it. A thread stays with its sample.
+  /// Copies the inputs of a task; all threads of the team call it. A thread always copies the same sample.
   KOKKOS_FORCEINLINE_FUNCTION void gather(int task, ArrayView<Scalar> const& inputs) const {
     constexpr int samples_at_a_time = TeamSize < num_samples ? TeamSize : num_samples;
     constexpr int step = TeamSize / samples_at_a_time;
@@ -41,7 +41,7 @@ struct StageInputs {
       auto const source =
           sample_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
       for (int input = rank / samples_at_a_time; input < num_inputs; input += at_a_time * step) {
-        Scalar value[at_a_time]; // all loads come before the first store, which might alias them
+        Scalar value[at_a_time]; // all loads precede the first store, which might alias them
         VARVE_UNROLL
         for (int k = 0; k < at_a_time; ++k) {
           if (input + k * step < num_inputs)
@@ -56,11 +56,11 @@ struct StageInputs {
     }
   }
 
-  /// The same by copies that run while the team computes (core/scratch_copy.hpp), one group a thread: of 16 bytes where
-  /// the samples of a piece lie together, else of single numbers.
+  /// The same by asynchronous copies (begin_scratch_copy()), as one group per thread: in pieces of 16 bytes if the
+  /// samples of a piece are adjacent, else number by number.
   KOKKOS_FORCEINLINE_FUNCTION void begin_copies(int task, ArrayView<Scalar> const& inputs) const {
-    constexpr int piece_samples = 16 / static_cast<int>(sizeof(Scalar)); // that a copy brings
-    constexpr int pieces = num_samples / piece_samples;                  // of a line
+    constexpr int piece_samples = 16 / static_cast<int>(sizeof(Scalar)); // samples of a copy
+    constexpr int pieces = num_samples / piece_samples;                  // pieces of a line
     constexpr int step = TeamSize / pieces;
     constexpr int at_a_time = 4;
     int const tile = task / layer.num_stages;
@@ -74,10 +74,10 @@ struct StageInputs {
     for (int i = 0; i < piece_samples; ++i) {
       int const slot = pass.slot_of(tile * num_samples + piece * piece_samples + i, count);
       source[i] = address_of_slot(pass.previous, slot, layer.blocks.parameters.num_inputs, pass.previous_tile_samples);
-      is_together = is_together && slot == first + i; // each of them: past the end the last slot repeats
+      is_together = is_together && slot == first + i; // check each: past the end the last slot repeats
     }
     for (int input = rank / pieces; input < num_inputs; input += at_a_time * step) {
-      std::size_t place[at_a_time]; // all loads come before the first copy, which might alias them
+      std::size_t place[at_a_time]; // all loads precede the first copy, which might alias them
       VARVE_UNROLL
       for (int k = 0; k < at_a_time; ++k) {
         if (input + k * step < num_inputs)
@@ -100,7 +100,7 @@ struct StageInputs {
   }
 
 private:
-  /// The list of a stage.
+  /// The inputs of a stage.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<NeuronIndex const> inputs_of(int stage) const {
     auto const first = layer.input_pointers(stage);
     return part_of(layer.inputs, first, layer.input_pointers(stage + 1) - first);
@@ -109,12 +109,12 @@ private:
 
 /// One layer of all live samples with staged inputs: a team copies the distinct inputs of a stage (a group of outputs
 /// that share many inputs) into scratch once and computes all outputs of the stage from there. After Hidayetoglu et al.
-/// 2020. For layers too wide for the fused kernel whose outputs share inputs, but not whole lists of them.
+/// 2020. For layers too wide for the fused kernel whose outputs share some, but not all, of their inputs.
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
-/// league: tiles x stages, stages innermost, so that the teams that run together read the same tiles; team threads:
-/// lanes of the tile x blocks of the stage. Samples are read through the list of live samples and written packed. Per
-/// edge a lane loads its samples from scratch, an index and a weight; each input is read from the L2 once per stage.
-/// Bound by L1 and scratch on a GPU (80 %, perf/PROFILES.md).
+/// league: tiles x stages, stages innermost, so that concurrent teams read the same tiles; team threads: lanes of the
+/// tile x blocks of the stage. Samples are read through the list of live samples and written compacted. Per edge a lane
+/// loads its samples from scratch, an index and a weight; each input is read from the L2 once per stage. Bound by L1
+/// and scratch on a GPU (80 %, perf/PROFILES.md).
 /// CopiesAhead: the inputs of the next stage are copied to a second buffer while one is computed.
 template <class ExecutionSpace, class Format, class Tile, bool CopiesAhead>
 struct StagedForward {
@@ -148,7 +148,7 @@ struct StagedForward {
       if (task < num_tasks) stage_inputs.begin_copies(task, part_of(buffers, 0, buffer_size));
       for (std::size_t buffer = 0; task < num_tasks; buffer = buffer_size - buffer) {
         await_scratch_copies<0>();
-        team.team_barrier(); // the inputs are there for all, and all are done with the other buffer
+        team.team_barrier(); // all threads see the inputs and have finished with the other buffer
         int const next = task + team.league_size();
         if (next < num_tasks) stage_inputs.begin_copies(next, part_of(buffers, buffer_size - buffer, buffer_size));
         forward(team, task, part_of(buffers, buffer, buffer_size));
@@ -187,7 +187,7 @@ private:
   }
 };
 
-/// Launches StagedForward for `tiles` tiles.
+/// Launches StagedForward for `tiles` tiles. Does not fence.
 template <class Kernel, class ExecutionSpace>
 void launch_staged(ExecutionSpace const& space, Kernel const& kernel, int tiles) {
   using Tune = typename Kernel::Tune;
@@ -199,8 +199,8 @@ void launch_staged(ExecutionSpace const& space, Kernel const& kernel, int tiles)
   launch_teams("varve::staged_forward", policy, kernel);
 }
 
-/// One layer by StagedForward, which copies ahead on NVIDIA GPUs that can, if a multiprocessor has the scratch of all
-/// its teams twice. Samples may lie in tiles of any size. Does not fence.
+/// Launches StagedForward for one layer. It copies ahead on NVIDIA GPUs with asynchronous copies, if a multiprocessor
+/// has twice the scratch of all its teams. Samples may be in tiles of any size. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void staged_forward(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
   auto const edges = layer.edges();

@@ -12,11 +12,11 @@
 
 namespace varve {
 
-/// Input of the stationary kernel where samples lie in tiles in order: a lane loads packs of neighbouring samples.
+/// Input of the stationary kernel if position p is slot p: a lane loads packs of neighbouring samples.
 template <class Tile>
 struct SamplesInOrder {
   using Scalar = typename Tile::Scalar;
-  using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< one input's activations, as load() leaves them
+  using Line = typename Tile::PackType[Tile::packs_per_lane]; ///< one input's activations in the layout of load()
   static constexpr std::size_t line_bytes = Tile::num_samples * sizeof(Scalar);
 
   ArrayView<Scalar const> samples; ///< the tile, from the lane's first sample on
@@ -62,14 +62,14 @@ struct SamplesInList {
   KOKKOS_FORCEINLINE_FUNCTION auto const& value(Line const& line, int k) const { return line[k]; }
 };
 
-/// Input of the stationary kernel for a first layer of bits (SampleBits): many lanes load the same word.
+/// Input of the stationary kernel if the first layer's samples are bits (SampleBits): many lanes load the same word.
 template <class Tile>
 struct SamplesInBits {
   using Scalar = typename Tile::Scalar;
   using Line = std::uint32_t[1];
   static_assert(Tile::packs_per_lane == 1 && SampleBits<Scalar>::samples_per_word % Tile::pack_width == 0);
 
-  std::uint32_t const* words; ///< of all inputs; a View takes two registers more, which spill
+  std::uint32_t const* words; ///< words of all inputs; a View takes two more registers, which spill
   int first_bit;
   Scalar one;
 
@@ -91,16 +91,16 @@ struct SamplesInBits {
 };
 
 /// One layer of all live samples with stationary weights: a team keeps the edges of a group of pattern blocks in
-/// scratch while the samples pass by. For layers too wide for the fused kernel, of any pattern and weights.
+/// scratch and streams the samples past them. For layers too wide for the fused kernel, of any pattern and weights.
 ///   next(j, p) = clip(fma-chain over the edges (j, i) of weight(j, i) * previous(i, slot_of(p)), + bias(j))
-/// league: groups of blocks x parts of the tiles, parts outermost, so that the teams that run together read the same
-/// tiles; team threads: the blocks of the group; vector lanes: samples.
-/// Samples are read through the list of live samples, if there is one, and written packed, so compaction takes no pass
-/// of its own. Per block, input and tile it reads one line of activations through L1 and L2 for as many fma as a block
-/// has outputs. Loads of two chunks of lines are in flight at any time, those of the next tile during the epilogue of
-/// this one. Each weight is read from the L2 once per part, each activation from memory once per launch. Bound by
-/// memory bandwidth where many samples live: 3.1e12 bytes per second on an H200, three quarters of a copy's; by latency
-/// where few do, because all warps of a launch begin and end together (perf/PROFILES.md).
+/// league: groups of blocks x parts of the tiles, parts outermost, so that concurrent teams read the same tiles; team
+/// threads: the blocks of the group; vector lanes: samples.
+/// Samples are read through the list of live samples, if there is one, and written compacted, so compaction needs no
+/// separate pass. Per block, input and tile it reads one line of activations through L1 and L2 for one fma per sample
+/// and output of the block. Loads of two chunks of lines are always in flight; during the epilogue of a tile they are
+/// loads of the next tile. Each weight is read from the L2 once per part, each activation from memory once per launch.
+/// With many live samples bound by memory bandwidth: 3.1e12 bytes per second on an H200, three quarters of a copy's.
+/// With few, bound by latency, because all warps of a launch begin and end together (perf/PROFILES.md).
 template <class ExecutionSpace, class Format, class Tile, template <class> class Samples>
 struct StationaryForward {
   static_assert(Format::slice_width == 1, "the edges of a block lie together");
@@ -150,7 +150,7 @@ struct StationaryForward {
 
 private:
   /// Copies a group of blocks into scratch, with room for max_chunks chunks for each. Returns the group as a layer
-  /// whose blocks count from 0.
+  /// whose blocks are numbered from 0.
   KOKKOS_FORCEINLINE_FUNCTION Edges stage(Member const& team, int first_block) const {
     int const edges = blocks_per_group * max_chunks * chunk_size;
     ScratchArrays scratch(team, Tune::stationary_level, scratch_bytes(max_chunks), 16);
@@ -183,7 +183,7 @@ private:
     return group;
   }
 
-  /// Copies `chunks` chunks of NumbersPerEdge numbers per edge, by the lanes of a thread.
+  /// Copies `chunks` chunks with NumbersPerEdge numbers per edge; the lanes of a thread copy.
   template <std::size_t NumbersPerEdge, class Number>
   KOKKOS_FORCEINLINE_FUNCTION static void copy_chunks(Member const& team, ArrayView<Number> const& target,
                                                       ArrayView<Number const> const& source, int chunks) {
@@ -202,8 +202,8 @@ private:
     int first, end, step;
   };
 
-  /// Computes a block's outputs for a lane's samples in these tiles. Two chunks of lines are in flight at a time; once
-  /// the last two of a tile are used, the first two of the next tile are loaded during the epilogue of this one.
+  /// Computes a block's outputs for a lane's samples in these tiles. Two chunks of lines are in flight at a time; after
+  /// the last two chunks of a tile, the first two of the next tile are loaded during the epilogue.
   KOKKOS_FORCEINLINE_FUNCTION void forward_tiles(Edges const& group, int block, int num_chunks, Tiles tiles, int count,
                                                  int lane) const {
     int const first_edge = block * max_chunks * chunk_size;
@@ -307,7 +307,7 @@ void stationary_forward(ExecutionSpace const& space, Format const& layer,
   }
 }
 
-/// Launches StationaryForward for a first layer on samples in order that are given as bits. Does not fence.
+/// Launches StationaryForward for a first layer whose samples are bits; position p is slot p. Does not fence.
 template <class ExecutionSpace, class Format>
 void stationary_forward_bits(ExecutionSpace const& space, Format const& layer,
                              LayerPass<typename Format::Scalar> const& pass,

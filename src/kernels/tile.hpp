@@ -9,7 +9,7 @@
 
 namespace varve {
 
-/// Shape of a tile: num_samples neighbouring samples (a power of two), held by num_lanes lanes, each of them
+/// Shape of a tile: num_samples neighbouring samples (a power of two), held by num_lanes lanes, each with
 /// packs_per_lane packs of pack_width samples. In memory a tile is [neuron][sample], so that each neuron's line of
 /// num_samples values is contiguous; pack k of a lane starts at sample (k * num_lanes + lane) * pack_width.
 template <class Scalar_, int PackWidth, int PacksPerLane, int NumLanes>
@@ -23,12 +23,12 @@ struct TileShape {
   static constexpr int num_samples = PackWidth * PacksPerLane * NumLanes;
   static_assert((num_samples & (num_samples - 1)) == 0);
 
-  /// The activations of a neuron.
+  /// The activations of a neuron for the samples of a tile.
   struct Line {
     PackType pack[PacksPerLane * NumLanes];
   };
 
-  /// First of the samples of a lane's pack.
+  /// First sample of a lane's pack.
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int sample_of(int lane, int pack) {
     return (pack * NumLanes + lane) * PackWidth;
   }
@@ -40,9 +40,9 @@ struct TileShape {
   }
 };
 
-/// A tile that threads read from team scratch with fewer bank conflicts: `lane` counts to 2 * AlikeOutputs * NumLanes,
-/// and the second half of the lanes takes its two packs in the other order. So of 2 * AlikeOutputs outputs that are
-/// computed at a time, half read first packs of lines and half read second ones, from different banks.
+/// A tile that threads read from team scratch with fewer bank conflicts. `lane` is below 2 * AlikeOutputs * NumLanes,
+/// and the second half of the lanes swaps its two packs. So of 2 * AlikeOutputs outputs computed at a time, half read
+/// first packs of lines and half second packs, from different banks.
 template <class Scalar, int PackWidth, int NumLanes, int AlikeOutputs = 1>
 struct RotatedTileShape : TileShape<Scalar, PackWidth, 2, NumLanes> {
   using Base = TileShape<Scalar, PackWidth, 2, NumLanes>;
@@ -64,12 +64,12 @@ template <class Scalar, int PackWidth, int NumLanes, int AlikeOutputs>
 inline constexpr int kNumLaneIds<RotatedTileShape<Scalar, PackWidth, NumLanes, AlikeOutputs>> =
     2 * AlikeOutputs* NumLanes;
 
-/// Number of tiles of this many samples that hold `num_slots` slots.
+/// Number of tiles of tile_samples samples that hold `num_slots` slots.
 KOKKOS_FORCEINLINE_FUNCTION constexpr int num_tiles(int num_slots, int tile_samples) {
   return (num_slots + tile_samples - 1) / tile_samples;
 }
 
-/// Index of a slot's activation 0 in a panel of tiles [neuron][sample]; activation i is i * tile_samples behind it.
+/// Index of a slot's activation 0 in a panel of tiles [neuron][sample]; activation i is i * tile_samples later.
 KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons, int tile_samples) {
   int const tile = slot / tile_samples;
   return static_cast<std::size_t>(tile) * static_cast<std::size_t>(num_neurons) *
@@ -77,9 +77,9 @@ KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons,
          static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
-/// Stores a number in a word that every concurrent writer sets to the same number. On a GPU a thread that reads the
-/// number there already does not store: the atomic stores of thousands of threads to one line would serialize
-/// (measured: four fifths of the time of a layer of 16384 neurons).
+/// Stores a number in a word that every concurrent writer sets to the same number. On a GPU a thread that already reads
+/// this number does not store: atomic stores of thousands of threads to one line would serialize (measured: four fifths
+/// of the time of a layer of 16384 neurons).
 KOKKOS_FORCEINLINE_FUNCTION void store_common(int& word, int number) {
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
@@ -89,7 +89,7 @@ KOKKOS_FORCEINLINE_FUNCTION void store_common(int& word, int number) {
   // clang-format on
 }
 
-/// The tile of this number in a panel of tiles of `tile_samples` samples.
+/// Tile number `tile` of a panel of tiles of `tile_samples` samples.
 template <class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> tile_of(ArrayView<Scalar> const& panel, int tile, int num_neurons,
                                                       int tile_samples) {
@@ -105,7 +105,7 @@ KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> sample_of_slot(ArrayView<Scalar> c
 }
 
 /// The address of a slot's first activation; activation i is element i * tile_samples. For kernels that hold several
-/// samples at a time: an array of Views would lie in a GPU's memory, not in registers.
+/// samples at a time: a GPU would keep an array of Views in local memory, not in registers.
 template <class Scalar>
 KOKKOS_FORCEINLINE_FUNCTION Scalar* address_of_slot(ArrayView<Scalar> const& panel, int slot, int num_neurons,
                                                     int tile_samples) {
@@ -113,7 +113,7 @@ KOKKOS_FORCEINLINE_FUNCTION Scalar* address_of_slot(ArrayView<Scalar> const& pan
   return elements_of(panel, place_of_slot(slot, num_neurons, tile_samples), num_neurons > 0 ? span : 0);
 }
 
-/// Stamps the slots of a lane's samples that have a nonzero activation, as `seen` tells.
+/// Stamps the slots of a lane's samples that have a nonzero activation according to `seen`.
 template <class Tile>
 KOKKOS_FORCEINLINE_FUNCTION void stamp_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane],
                                             ArrayView<int> const& live_stamps, int tile, int lane, int stamp) {
@@ -136,8 +136,8 @@ struct LayerPass {
   int max_samples;                  ///< upper bound of num_samples(0), known on the host
   ArrayView<int> live_stamps;       ///< one per position
   int stamp;                        ///< marks positions with a nonzero activation
-  int first_output = 0;             ///< of the tiles of `next`: where the outputs of a strip of a layer begin
-  int num_lines = 0; ///< neurons of the tiles of `next`, if the outputs are a strip of a layer; 0: no others
+  int first_output = 0;             ///< strips: line of the strip's first output in the tiles of `next`
+  int num_lines = 0;                ///< strips: neurons in the tiles of `next`; 0: the outputs are a whole layer
 
   KOKKOS_FORCEINLINE_FUNCTION bool is_listed() const { return from_slot.data() != nullptr; }
 
@@ -186,8 +186,8 @@ struct BlockSums {
     // clang-format on
   }
 
-  /// Host only: accumulate() in a function of its own, for layers with so many edges that a call costs nothing. Within
-  /// a kernel g++ 12 stores the sums to memory after every edge: a dense layer took twice as long.
+  /// Host only: accumulate() as a separate function, for layers with so many edges that a call costs nothing. Within a
+  /// kernel g++ 12 stores the sums to memory after every edge: a dense layer took twice as long.
   template <class Edges>
   [[gnu::noinline]] static BlockSums sums_noinline(Edges const& layer, int block,
                                                    ArrayView<typename Tile::Scalar const> const& tile, int lane) {
@@ -196,7 +196,7 @@ struct BlockSums {
     return sums;
   }
 
-  /// accumulate() without a call.
+  /// accumulate(), always inlined.
   template <class Edges>
   KOKKOS_FORCEINLINE_FUNCTION void add_products(Edges const& layer, int block,
                                                 ArrayView<typename Tile::Scalar const> const& tile, int lane) {
@@ -223,8 +223,8 @@ struct BlockSums {
     });
   }
 
-  /// Applies bias and activation; `seen` collects the bits of all results. (Only one branch, on the whole block, so
-  /// that the loads of its biases and neurons are in flight together.)
+  /// Applies bias and activation; `seen` collects the bits of all results. (There is only one branch, on the whole
+  /// block, so that the loads of its biases and neurons are in flight together.)
   template <bool MayHaveCurve = false, class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_block(Parameters const& layer, int block,
                                                 typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
@@ -259,7 +259,7 @@ struct BlockSums {
     });
   }
 
-  /// finish_block() and store() together: writes each result at once.
+  /// finish_block() and store() in one: writes each result immediately.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void finish_and_store(Parameters const& layer, int block,
                                                     ArrayView<typename Tile::Scalar> const& tile, int lane,
@@ -289,7 +289,7 @@ struct BlockSums {
     return neurons;
   }
 
-  /// Writes the results. Outputs past the last one are left alone.
+  /// Writes the results. Outputs past the last one are not written.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, Neurons const& neurons,
                                          ArrayView<typename Tile::Scalar> const& tile, int lane) const {

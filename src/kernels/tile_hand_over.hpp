@@ -11,8 +11,8 @@
 
 namespace varve {
 
-/// Host only: packs the activations of some samples of a tile together, neuron by neuron, by permuting the lanes of
-/// whole packs (a host tile has one lane). Reads and writes each line once; three instructions per pack.
+/// Host only: compacts the activations of some samples of a tile, neuron by neuron, by permuting the lanes of whole
+/// packs (a host tile has one lane). Reads and writes each line once; three instructions per pack.
 template <class Tile>
 class KeptLines {
 public:
@@ -70,10 +70,10 @@ struct TileMarks {
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int lane_ids = TeamSize < kNumLaneIds<Tile> ? TeamSize : kNumLaneIds<Tile>;
 
-  ArrayView<int> kept_sample; ///< index in the tile of the k-th sample that is handed over
+  ArrayView<int> kept_sample; ///< index in the tile of the k-th sample that is kept
   ArrayView<int> live;        ///< stamp of the last layer after which each sample was live
   ArrayView<int> unsaturated; ///< stamp of the last layer after which each sample was found unsaturated
-  ArrayView<int> shared;      ///< by Word: last stamps of any live and any unsaturated sample; target slots taken
+  ArrayView<int> shared;      ///< by Word: last stamps of any live and any unsaturated sample; reserved target slots
   enum Word { any_live, any_unsaturated, first_kept, num_kept, num_words };
 
   static constexpr int num_numbers = 3 * num_samples + num_words;
@@ -89,7 +89,7 @@ struct TileMarks {
     if (thread == 0) shared(any_live) = shared(any_unsaturated) = 0;
   }
 
-  /// Marks a lane's samples that have a nonzero activation. Samples from `count` on are padding: they make no tile
+  /// Marks a lane's samples that have a nonzero activation. Samples from `count` on are padding and never make a tile
   /// live.
   KOKKOS_FORCEINLINE_FUNCTION void mark_live(typename Tile::Seen const (&seen)[Tile::packs_per_lane], int lane,
                                              int count, int stamp) const {
@@ -106,7 +106,7 @@ struct TileMarks {
   }
 
   /// Marks samples that have an activation other than the cap; a thread stops once it has found one in each of its
-  /// samples. With forgets_dead, dead samples do not count for any_unsaturated.
+  /// samples. With forgets_dead, dead samples are ignored for any_unsaturated.
   KOKKOS_FORCEINLINE_FUNCTION void mark_unsaturated(int thread, ArrayView<Scalar const> const& tile, int num_neurons,
                                                     Scalar cap, int count, bool forgets_dead, int stamp) const {
     constexpr int neurons_at_a_time = 32;
@@ -136,9 +136,9 @@ struct TileMarks {
   }
 };
 
-/// Prefetch of a layer's image from the L2 to team scratch through registers: one thread's part of the first 16 KiB,
-/// which are in flight while the team computes the layer before. Neighbouring threads of a team of TeamSize take
-/// neighbouring pieces of 16 bytes.
+/// Prefetch of a layer's image from the L2 to team scratch through registers: one thread's part of the first 16 KiB, in
+/// flight while the team computes the layer before. Neighbouring threads of a team of TeamSize load neighbouring pieces
+/// of 16 bytes.
 template <int TeamSize>
 struct ImagePieces {
   static constexpr int count = 16384 / 16 / TeamSize;
@@ -157,7 +157,7 @@ struct ImagePieces {
     }
   }
 
-  /// Stores the pieces in scratch and copies what an image larger than 16 KiB has left.
+  /// Stores the pieces in scratch and copies the rest of an image larger than 16 KiB.
   KOKKOS_FORCEINLINE_FUNCTION void store(int thread, ArrayView<unsigned char> const& target,
                                          ArrayView<unsigned char const> const& image) const {
     auto const bytes = static_cast<int>(image.size());
@@ -171,8 +171,8 @@ struct ImagePieces {
   }
 };
 
-/// Appends the live samples of a tile to a panel, packed, and saturated samples to the list of finished ones.
-/// Reads and writes each activation of a live sample once: bound by memory bandwidth.
+/// Appends the live samples of a tile to a panel, compacted, and saturated samples to the list of finished ones. Reads
+/// and writes each activation of a live sample once: bound by memory bandwidth.
 template <class Tile, int TeamSize>
 struct TileHandOver {
   using Scalar = typename Tile::Scalar;
@@ -180,12 +180,12 @@ struct TileHandOver {
   static constexpr int num_samples = Tile::num_samples;
 
   ArrayView<int const> ids; ///< the sample in each slot of the source panel
-  ArrayView<Scalar> target; ///< packed tiles of target_tile_samples
+  ArrayView<Scalar> target; ///< tiles of target_tile_samples samples
   int target_tile_samples;
-  ArrayView<int> num_kept; ///< one element: target slots taken so far
+  ArrayView<int> num_kept; ///< one element: target slots reserved so far
   ArrayView<int> kept_ids; ///< the sample in each slot of the target
   SaturatedSamples saturated;
-  bool keeps_dead; ///< a later layer may revive samples without activations
+  bool keeps_dead; ///< dead samples are kept, because a later layer may revive them
 
   /// All threads of a team call it. `activations`: a tile of `count` samples, whose first slot is `first_slot`. `marks`
   /// holds `stamp` for live samples and, if saturated samples were searched, for unsaturated ones.
@@ -212,7 +212,7 @@ struct TileHandOver {
   }
 
 private:
-  /// One thread lists the samples that are handed over and reserves target slots for them.
+  /// One thread lists the samples that are kept and reserves target slots for them.
   KOKKOS_FORCEINLINE_FUNCTION void choose(int first_slot, int count, bool looked_for_saturated, Marks const& marks,
                                           int stamp) const {
     int kept = 0;
@@ -242,7 +242,7 @@ private:
     }
   }
 
-  /// Host only: does what move_values() does, by whole lines.
+  /// Host only: the same as move_values(), by whole lines.
   void move_lines(int thread, ArrayView<Scalar> const& to, ArrayView<Scalar const> const& activations,
                   ArrayView<int const> const& kept, int count, int num_neurons) const {
     if constexpr (Tile::num_lanes == 1) {

@@ -11,8 +11,8 @@ namespace varve {
 
 /// One layer of a mini-batch from a dense matrix, whose weights are 0 where there is no edge:
 ///   outputs(j, s) = finish(fma-chain over all inputs i, ascending, of weight(j, i) * inputs(i, s), bias(j))
-/// The bits are those of TrainedForward: activations are finite, so a weight 0 changes at most the sign of a zero sum,
-/// which changes no output (formats/dense_blocks.hpp).
+/// Bitwise equal to TrainedForward: activations are finite, so a weight 0 changes at most the sign of a zero sum, which
+/// changes no output (formats/dense_blocks.hpp).
 template <class ExecutionSpace, class Scalar>
 struct TrainedDenseForward {
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< [output][input]
@@ -22,19 +22,19 @@ struct TrainedDenseForward {
   TrainingPanel<ExecutionSpace, Scalar> outputs; ///< result
   int num_inputs;
   int num_outputs;
-  int stride; ///< lines of a leaf in `outputs`: num_outputs, or more if these are some outputs of a layer
+  int stride; ///< lines of a leaf in `outputs`: num_outputs, or more if the outputs are a part of a layer's
 };
 
-/// Backward pass of one layer from a dense matrix, whose weights are 0 where there is no edge: what FusedBackward
-/// computes, but gradients for all places (i, j):
+/// Backward pass of one layer from a dense matrix, whose weights are 0 where there is no edge. Computes the same as
+/// FusedBackward, but gradients for all places (i, j):
 ///
 ///   input_errors(i, s) = act'(inputs(i, s)) * fma-chain over all j, ascending, of weight(j, i) * errors(j, s)
 ///
-///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), added up as network/leaf.hpp says, into `levels`
+///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), in the order of network/leaf.hpp, into `levels`
 ///
-/// The bits at edges are those of FusedBackward: with finite errors, a weight 0 changes at most the sign of a zero sum,
-/// and no sign of a zero error changes a gradient, because those are never -0. (Errors that are not finite end the
-/// training in either case.) Gradients of biases go to `bias_levels`.
+/// At edges it is bitwise equal to FusedBackward: with finite errors, a weight 0 changes at most the sign of a zero
+/// sum, and the sign of a zero error changes no gradient, because gradients are never -0. (Errors that are not finite
+/// end the training with both.) Gradients of biases are added to `bias_levels`.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct TrainedDenseBackward {
   ConstDeviceArray<ExecutionSpace, Scalar> weights;   ///< [input][output]
@@ -43,14 +43,13 @@ struct TrainedDenseBackward {
   TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
   Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;          ///< result: gradients, [input][output]
-  TreeLevels<ExecutionSpace, Scalar> bias_levels;     ///< result: gradients of biases, if it holds any
+  TreeLevels<ExecutionSpace, Scalar> bias_levels;     ///< result: gradients of biases; empty if not wanted
   int num_inputs;
   int num_outputs;
-  int stride; ///< lines of a leaf in `inputs` and `input_errors`: num_inputs, or more if these are some inputs of a
-              ///< layer
+  int stride; ///< lines of a leaf in `inputs` and `input_errors`: num_inputs, or more for a part of the inputs
 };
 
-/// Ends the sums of a leaf's product as activations.
+/// Turns the sums of a leaf's product into activations and stores them.
 template <class ExecutionSpace, class Scalar>
 struct FinishActivations {
   ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
@@ -68,13 +67,13 @@ struct FinishActivations {
   }
 };
 
-/// Ends the sums of a leaf's product as errors of a layer's inputs.
+/// Turns the sums of a leaf's product into errors of a layer's inputs and stores them.
 template <class ExecutionSpace, class Scalar>
 struct FinishInputErrors {
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
   TrainingPanel<ExecutionSpace, Scalar> input_errors;
   Derivative<Scalar> derivative;
-  int stride; ///< lines of a leaf in both
+  int stride; ///< lines of a leaf in both panels
 
   KOKKOS_FORCEINLINE_FUNCTION void operator()(LanePacks<TrainingTile<ExecutionSpace, Scalar>>& sum, int leaf, int row,
                                               int lane) const {
@@ -109,8 +108,8 @@ void trained_dense_forward(ExecutionSpace const& space, TrainedDenseForward<Exec
                FinishActivations<ExecutionSpace, Scalar>{given.bias, given.bounds, given.outputs, given.stride});
 }
 
-/// Launches a TrainedDenseBackward. Its levels must have runs of leaves_per_run() (on GPUs leaves_per_dense_run()) of
-/// the tuning, on GPUs `levels` and `bias_levels` the same. Does not fence.
+/// Launches a TrainedDenseBackward. Its levels must have runs of leaves_per_run() of the tuning; on GPUs, `levels` and
+/// `bias_levels` must have the same runs, of leaves_per_dense_run(). Does not fence.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 void trained_dense_backward(ExecutionSpace const& space,
                             TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors> const& given) {

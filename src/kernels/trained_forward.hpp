@@ -9,8 +9,8 @@ namespace varve {
 
 /// One layer of a mini-batch, whose weights change from step to step:
 ///   outputs(j, s) = finish(fma-chain over the edges (j, i), ascending, of weight(j, i) * inputs(i, s), bias(j))
-/// The outputs have the bits of inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes:
-/// packs of samples. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample.
+/// Bitwise equal to inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes: packs of
+/// samples. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample.
 template <class ExecutionSpace, class Scalar>
 struct TrainedForward {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
@@ -25,7 +25,7 @@ struct TrainedForward {
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
   int num_inputs;
-  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if these are some outputs of a layer
+  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if the rows are a part of the outputs
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -56,7 +56,7 @@ struct TrainedForward {
         lane);
   }
 
-  /// So many edges; all their loads are on their way before the first is used.
+  /// Adds Count edges; all their loads are in flight before the first is used.
   template <int Count>
   KOKKOS_FORCEINLINE_FUNCTION void add_edges(std::uint32_t first, std::size_t first_line, int lane,
                                              LanePacks<Tile>& sum) const {
@@ -87,7 +87,7 @@ void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace,
   launch_teams("varve::trained_forward", policy, kernel);
 }
 
-/// What TrainedForward computes, on GPUs, for layers with so few inputs that half lines of all of them fit team
+/// Computes the same as TrainedForward, on GPUs, for layers with so few inputs that half lines of all of them fit team
 /// scratch. league: halves of leaves x blocks of outputs; team threads: outputs; vector lanes: packs of samples. Per
 /// block and half of a leaf it reads the half lines of all inputs once from the L2; per edge and leaf, 256 bytes from
 /// scratch.
@@ -106,7 +106,7 @@ struct ScratchForward {
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
   int num_inputs;
-  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if these are some outputs of a layer
+  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if the rows are a part of the outputs
   int num_blocks;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {

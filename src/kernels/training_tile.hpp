@@ -14,9 +14,9 @@ namespace varve {
 
 /// The tiles of training: a tile is a leaf of the mini-batch (network/leaf.hpp). On CPUs a thread holds a whole line,
 /// and the chains of a leaf are the lanes of its vectors. On GPUs each vector lane holds one chain in packs of 16
-/// bytes, so positions have another order within a line (PlaceInLine). Lanes have the chains in the order of reversed
-/// bits: the tree over chains first adds neighbouring lanes, and each half of the lanes holds one of the two subtrees
-/// whose sums it adds last.
+/// bytes, so positions are permuted within a line (PlaceInLine). Chains are assigned to lanes in bit-reversed order: so
+/// the tree over chains first adds neighbouring lanes, and each half of the lanes holds one of the two subtrees added
+/// last.
 template <class ExecutionSpace, class Scalar>
 struct TrainingTileOf {
   static constexpr int chains = kLeafChains<Scalar>;
@@ -27,7 +27,7 @@ struct TrainingTileOf {
 template <class ExecutionSpace, class Scalar>
 using TrainingTile = typename TrainingTileOf<ExecutionSpace, Scalar>::Type;
 
-/// The numbers of all neurons of a layer for a mini-batch: [tile][neuron], each a line of a tile's samples.
+/// The numbers of all neurons of a layer for a mini-batch: [tile][neuron], each a line of one number per sample.
 template <class ExecutionSpace, class Scalar>
 using TrainingPanel = DeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
 template <class ExecutionSpace, class Scalar>
@@ -51,7 +51,7 @@ struct PlaceInLine {
   }
 
 private:
-  /// The bits of a chain's number in reversed order: the lane that holds the chain.
+  /// The lane that holds a chain: the bits of the chain's number, reversed.
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int reversed(int chain) {
     int lane = 0;
     for (int bit = 1; bit < chains; bit *= 2) lane = 2 * lane + ((chain & bit) != 0 ? 1 : 0);
@@ -86,10 +86,10 @@ struct LanePacks {
   }
 };
 
-/// `count` sums over the samples of one leaf (such as gradients of neighbouring edges), added up as network/leaf.hpp
-/// says. On the host one thread has all chains, there are as many sums, and lane i of total() is sum i. On a device
-/// each vector lane has one chain of every sum, and total() gives it sum `lane % count`. With half as many Lanes as the
-/// tile has, the sums are those of half a leaf, a subtree.
+/// `count` sums over the samples of one leaf (such as gradients of neighbouring edges), in the order of
+/// network/leaf.hpp. On the host one thread has all chains, `count` equals the number of chains, and lane i of total()
+/// is sum i. On a device each vector lane has one chain of every sum, and total() returns sum `lane % count`. With half
+/// the Lanes of the tile, the sums are over half a leaf, a subtree.
 template <class Tile, int Lanes = Tile::num_lanes,
           int Count = (Lanes == 1 ? kLeafChains<typename Tile::Scalar> : Lanes)>
 struct LeafSums {
@@ -98,7 +98,7 @@ struct LeafSums {
   static constexpr bool on_host = Tile::num_lanes == 1;
   static_assert(on_host ? Count == kLeafChains<Scalar> : Count <= Lanes && Lanes <= Tile::num_lanes);
 
-  /// What a lane holds of each sum: a pack with all chains on the host, one chain on a device.
+  /// A lane's part of each sum: a pack with all chains on the host, one chain on a device.
   using Chains = std::conditional_t<on_host, typename Tile::PackType, Scalar>;
   Chains chains[count];
 
@@ -136,7 +136,7 @@ struct LeafSums {
     }
   }
 
-  /// Adds the chains of each sum by a tree. All lanes of the thread call it together.
+  /// Adds the chains of each sum by a tree. All lanes of the thread must call it together.
   KOKKOS_FORCEINLINE_FUNCTION Chains total(int lane) {
     if constexpr (on_host) {
       KOKKOS_IF_ON_HOST((return lane_trees(chains);))
@@ -148,8 +148,8 @@ struct LeafSums {
   }
 
 private:
-  /// Adds lanes at a distance. chains[i] is that of sum i * Distance + lane % Distance. A template, not a loop over
-  /// distances: nvcc would not unroll that loop and keep the chains in local memory.
+  /// Adds lanes at distance Distance. chains[i] belongs to sum i * Distance + lane % Distance. A template, not a loop
+  /// over distances: nvcc would not unroll that loop, and would keep the chains in local memory.
   template <int Distance>
   KOKKOS_FORCEINLINE_FUNCTION void add_lanes(int lane) {
     if constexpr (Distance < count) {
@@ -167,9 +167,9 @@ private:
   }
 };
 
-/// Partial sums of the binary tree over leaves, which work like a binary counter: after n leaves of a run, level k
-/// holds the sum of 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum]. Kernels for GPUs may count the
-/// halves of leaves (kernels/line_half.hpp), which are subtrees, as leaves.
+/// Partial sums of the binary tree over leaves, as a binary counter: after n leaves of a run, level k holds the sum of
+/// 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum]. Kernels for GPUs may count the halves of leaves
+/// (kernels/line_half.hpp), which are subtrees, as leaves.
 template <class ExecutionSpace, class Scalar>
 struct TreeLevels {
   DeviceArray<ExecutionSpace, Scalar> sums;
@@ -177,7 +177,7 @@ struct TreeLevels {
   int num_levels;         ///< levels of each run
   int leaves_per_run;     ///< a power of two
   int num_leaves;         ///< leaves, or halves of leaves
-  int parts_per_leaf = 1; ///< parts of each leaf that count as leaves: 2 for ScratchBackward
+  int parts_per_leaf = 1; ///< parts that count as leaves, per leaf: 2 for ScratchBackward
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t place(int run, int level, std::size_t sum) const {
     return (static_cast<std::size_t>(run) * static_cast<std::size_t>(num_levels) + static_cast<std::size_t>(level)) *
@@ -186,16 +186,16 @@ struct TreeLevels {
   }
   KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
 
-  /// The same levels from sum `first` on, for one of several layers that have their sums side by side.
+  /// The same levels from sum `first` on, for one of several layers whose sums are adjacent.
   TreeLevels from_sum(std::size_t first) const {
     auto levels = *this;
-    if (first == 0) return levels; // a subview would take time, as many layers would feel
+    if (first == 0) return levels; // creating a subview takes time, which is noticeable with many layers
     levels.sums = Kokkos::subview(sums, std::make_pair(first, sums.size()));
     return levels;
   }
 
-  /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: LeafSums::total() of this
-  /// lane.
+  /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: this lane's
+  /// LeafSums::total().
   template <class Sums>
   KOKKOS_FORCEINLINE_FUNCTION void add(int run, int before, std::size_t first, int count, int lane,
                                        typename Sums::Chains sum) const {
@@ -212,15 +212,15 @@ struct TreeLevels {
     }
   }
 
-  /// Adds one leaf's number of one sum, after `before` leaves of the run.
+  /// Adds one leaf's part of one sum, after `before` leaves of the run.
   KOKKOS_FORCEINLINE_FUNCTION void add_one(int run, int before, std::size_t sum, Scalar number) const {
     int level = 0;
     for (; (before >> level & 1) != 0; ++level) number = sums(place(run, level, sum)) + number;
     sums(place(run, level, sum)) = number;
   }
 
-  /// Adds the numbers of `count` neighbouring sums over an aligned subtree of 2^level leaves, after `before` leaves of
-  /// the run. Overwrites `numbers`. For hosts.
+  /// Adds `count` neighbouring sums over an aligned subtree of 2^level leaves, after `before` leaves of the run.
+  /// `numbers`: the sums; overwritten. For hosts.
   KOKKOS_FORCEINLINE_FUNCTION void add_subtree(int run, int before, int level, std::size_t first, int count,
                                                Scalar* numbers) const {
     for (; (before >> level & 1) != 0; ++level) {
@@ -247,13 +247,13 @@ struct TreeLevels {
     if constexpr (Length > 1) copy_pieces<Length / 2>(to + step, from + step, count);
   }
 
-  /// True if all leaves are one run that is full: their sum is that of its top level.
+  /// True if all leaves form one complete run: the sum is then that of its top level.
   KOKKOS_FORCEINLINE_FUNCTION bool has_one_subtree() const { return num_leaves == leaves_per_run; }
   KOKKOS_FORCEINLINE_FUNCTION Scalar only_total(std::size_t sum) const {
     return sums(place(0, num_levels - 1, sum)) + Scalar(0);
   }
 
-  /// The same as total() for `Count` neighbouring sums, by loops that compilers vectorize. For hosts.
+  /// total() for `Count` neighbouring sums, by loops that compilers vectorize. For hosts.
   template <int Count>
   KOKKOS_FORCEINLINE_FUNCTION void totals(std::size_t sum, Scalar* result) const {
     Scalar runs[32][Count]; // level k: a subtree of 2^k runs
@@ -291,7 +291,7 @@ struct TreeLevels {
     int top = 0;
     while (1 << top < leaves_per_run) ++top;
     int run = 0;
-    for (; run + 8 <= whole; run += 8) { // eight loads travel together
+    for (; run + 8 <= whole; run += 8) { // eight loads are in flight together
       Scalar of[8];
       VARVE_UNROLL
       for (int i = 0; i < 8; ++i) of[i] = sums(place(run + i, top, sum));

@@ -9,12 +9,12 @@
 namespace varve {
 
 /// by_output[output][input] = by_input[input][output] for the weights [first, last) of a dense matrix by input. Index:
-/// a block of `height` inputs and `width` outputs. Copied one by one in training order, each weight would go to another
-/// line of memory, which a CPU loads and stores for it alone. Reads and writes each weight once. Bound by bandwidth.
+/// a block of `height` inputs and `width` outputs. Copied one by one in training order, each weight would load and
+/// store another cache line of a CPU. Reads and writes each weight once. Bound by bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct TransposeWeights {
   static constexpr std::size_t width = 16;
-  static constexpr std::size_t height = 64; ///< neighbouring numbers that are written to one row, mostly one page
+  static constexpr std::size_t height = 64; ///< adjacent numbers that are written to one row, mostly in one page
 
   ConstDeviceArray<ExecutionSpace, Scalar> by_input;
   DeviceArray<ExecutionSpace, Scalar> by_output;
@@ -35,7 +35,7 @@ struct TransposeWeights {
   }
 
 private:
-  /// The square of `width` inputs and outputs that begins here.
+  /// Transposes the square of `width` inputs and outputs that begins here.
   KOKKOS_FORCEINLINE_FUNCTION void turn(std::size_t input, std::size_t output) const {
     std::size_t const begin = input * num_outputs + output;
     std::size_t const end = begin + (width - 1) * num_outputs + width;
@@ -69,7 +69,7 @@ void transpose_weights(ExecutionSpace const& space, TransposeWeights<ExecutionSp
 }
 
 /// One optimizer step of one number and its moments, from the sum of its gradients; network/optimizer.hpp has the
-/// formulas. Each fma is called by name: if compilers chose, weights would differ between backends.
+/// formulas. Each fma is explicit: if compilers contracted, weights would differ between backends.
 template <OptimizerKind Kind, class Number>
 KOKKOS_FORCEINLINE_FUNCTION void follow(UpdateFactors<Number> const& factors, Number sum, Number& number, Number& first,
                                         Number& second) {
@@ -92,8 +92,8 @@ KOKKOS_FORCEINLINE_FUNCTION void follow(UpdateFactors<Number> const& factors, Nu
 }
 
 /// One optimizer step of all numbers. Index: a chunk of neighbouring numbers (CPUs: 16, as lanes of vectors; GPUs:
-/// one). Also writes each number to its place in a copy of another order, if there is one: the weights by output, which
-/// the forward pass reads. Reads and writes each number and its moments once.
+/// one). Also scatters each number to a copy in another order, if there is one: the weights by output, which the
+/// forward pass reads. Reads and writes each number and its moments once.
 template <class ExecutionSpace, class Number, class Sum>
 struct UpdateStep {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 16 : 1;
@@ -121,7 +121,7 @@ private:
   struct Chunk {
     Number number[chunk], first[chunk], second[chunk], sum[chunk];
 
-    /// A loop for each optimizer, which compilers vectorize.
+    /// One loop per optimizer, which compilers vectorize.
     template <OptimizerKind Kind>
     KOKKOS_FORCEINLINE_FUNCTION void follow_all(UpdateFactors<Number> const& factors) {
       for (int i = 0; i < chunk; ++i) follow<Kind>(factors, sum[i], number[i], first[i], second[i]);
@@ -146,7 +146,7 @@ private:
       }
     }
     KOKKOS_FORCEINLINE_FUNCTION bool is_finite() const {
-      int num_bad = 0; // a number times 0 is 0 if it is finite, else NaN
+      int num_bad = 0; // a finite number times 0 is 0, any other is NaN
       for (int i = 0; i < chunk; ++i) num_bad += number[i] * Number(0) == Number(0) ? 0 : 1;
       return num_bad == 0;
     }
