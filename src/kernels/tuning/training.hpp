@@ -9,35 +9,35 @@
 
 namespace varve {
 
-/// How the kernels of training share their work. On CPUs a team is one thread and computes a block of rows, for one
-/// leaf after the other, so that the tile that all threads read stays in the caches. On GPUs a thread of a team (half a
-/// warp in float) computes a row at a time.
+/// Work sharing of the kernels of training. On CPUs a team is one thread and computes a block of rows for one leaf
+/// after the other, so that the tile that all threads read stays in the caches. On GPUs a thread of a team (half a warp
+/// in float) computes a row at a time.
 template <class ExecutionSpace>
 struct TrainingTuning {
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
   static constexpr int team_size = on_host ? 1 : 8;
   static constexpr int rows_per_team = 8;             ///< rows of a block on a GPU
-  static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges of the forward kernel whose loads travel together
-  /// Edges and neurons of a series of layers at most (engine/layer_series.hpp): their weights fit half of an L2 of 1
-  /// MiB. 0: no series, as GPUs repeat the launches of a step as a graph.
+  static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges that the forward kernel loads together
+  /// Most edges and neurons of a series of layers (engine/layer_series.hpp): their weights fit half of an L2 of 1 MiB.
+  /// 0: no series, because GPUs repeat the launches of a step as a graph.
   static constexpr std::size_t series_sums = on_host ? std::size_t(1) << 15U : 0;
-  /// Bytes of partial sums of neighbouring layers on a GPU that one launch adds up: they fit the L2 of an H100, of 50
-  /// MB. On CPUs a layer's sums are added as soon as they are there, while a core's caches have them.
+  /// GPUs: bytes of partial sums of neighbouring layers that one launch adds up; they fit the L2 of an H100 (50 MB).
+  /// CPUs: 0; a layer's sums are added immediately, while they are in a core's caches.
   static constexpr std::size_t group_bytes = on_host ? 0 : std::size_t(40) << 20U;
-  /// Weights from which on a dense layer without gaps is turned in blocks (kernels/transpose_weights.hpp) after a step.
-  /// On GPUs none is: the step's own writes, one by one, take 2 % of it at most.
+  /// From this number of weights on, a dense layer without gaps is transposed in blocks (TransposeWeights) after a
+  /// step. Never on GPUs: the step's own scattered writes take at most 2 % of it.
   static constexpr std::size_t least_turned_weights =
       on_host ? std::size_t(1) << 15U : std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t launch_edges = 4096; ///< edges whose forward pass for a leaf takes as long as a launch
-  /// Launch bounds of FusedBackward: on GPUs 64 registers a thread, so that 32 warps share a processor.
+  /// Launch bounds of FusedBackward: on GPUs 64 registers per thread, so that 32 warps share a multiprocessor.
   using BackwardBounds = std::conditional_t<on_host, Kokkos::LaunchBounds<>, Kokkos::LaunchBounds<128, 8>>;
 
-  /// Blocks into which the backward kernels cut the rows.
+  /// Number of blocks into which the backward kernels divide the rows.
   static int num_blocks(int processors, int num_rows) {
     return std::max(1, on_host ? std::min(processors, num_rows) : (num_rows + rows_per_team - 1) / rows_per_team);
   }
 
-  /// Leaves (a power of two) that a team adds up by itself: all of them, unless processors would be idle.
+  /// Leaves (a power of two) that one team adds up: all of them, unless processors would be idle.
   static int leaves_per_run(int processors, int num_blocks, int num_leaves) {
     return leaves_of_runs(on_host ? processors : 32 * processors, num_blocks, num_leaves);
   }
@@ -54,20 +54,20 @@ struct TrainingTuning {
     return leaves;
   }
 
-  /// Blocks of rows into which the forward kernel cuts the outputs of each leaf.
+  /// Number of blocks of rows into which the forward kernel divides the outputs of each leaf.
   static int forward_blocks(int processors, int num_rows, int num_leaves) {
     if (!on_host) return num_blocks(processors, num_rows);
     int const wanted = 4 * processors;
     return std::clamp((wanted + num_leaves - 1) / std::max(1, num_leaves), 1, std::max(1, num_rows));
   }
 
-  /// GPUs: blocks into which ScratchForward and ScratchBackward cut the rows of each half of a leaf: a team for each
-  /// processor, which has scratch for one.
+  /// GPUs: blocks into which ScratchForward and ScratchBackward divide the rows of each half of a leaf: one team per
+  /// multiprocessor, whose scratch has room for one.
   static int half_blocks(int processors, int num_rows, int num_halves) {
     return std::clamp(processors / std::max(1, num_halves), 1, std::max(1, num_rows / 16));
   }
 
-  /// GPUs: halves of leaves (a power of two) that a team of ScratchBackward adds up by itself.
+  /// GPUs: halves of leaves (a power of two) that one team of ScratchBackward adds up.
   static int halves_per_run(int processors, int num_blocks, int num_halves) {
     int const teams = std::max(1, processors / num_blocks);
     int halves = 1;
