@@ -7,7 +7,7 @@
 namespace varve {
 namespace {
 
-/// True if listing the live samples saves an eighth of the slots or more. With a list the next kernel compacts, which
+/// True if listing the live samples saves at least an eighth of the slots. After a list the next kernel compacts, which
 /// costs about as much as a join.
 bool is_worth_it(int live, int held) {
   auto const slots = [](int samples) { return Panel::slots_of(static_cast<std::size_t>(samples)); };
@@ -19,7 +19,7 @@ std::size_t padded(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-/// The samples of all tiles of this size that so many samples need.
+/// Samples in the tiles that num_samples samples occupy, padding included.
 std::size_t num_slots(int num_samples, int tile_samples) {
   return static_cast<std::size_t>((num_samples + tile_samples - 1) / tile_samples) *
          static_cast<std::size_t>(tile_samples);
@@ -57,7 +57,7 @@ void ActivationGather::gather(Lane const& lane, Panel& panel, std::size_t layer,
   exchange(lane, panel, parts);
   join(lane, panel, parts, layer, tile_samples);
   int const live = panel.count_live(lane);
-  bool const may_list = layer > 0 && !keeps_dead; // a first layer that reads bits stamps no live samples
+  bool const may_list = layer > 0 && !keeps_dead; // a first layer that reads bits does not stamp live samples
   if (is_last || (may_list && is_worth_it(live, panel.max_samples()))) {
     panel.list_live(lane);
     panel.limit(live);

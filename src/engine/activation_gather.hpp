@@ -9,10 +9,10 @@
 
 namespace varve {
 
-/// Runs with neurons split across ranks: after every layer, joins the parts that the ranks have computed to the whole
-/// panel. A rank's part is the live stamp of each position, then the tiles of its outputs, both padded to the
-/// exchange's granularity. Parts go from device to device if the exchange can access device memory, else through pinned
-/// host memory. All ranks know the number of positions, so sizes need not be sent.
+/// For runs with neurons split across ranks: after every layer, joins the parts that the ranks have computed into the
+/// whole panel. A rank's part is the live stamp of each position, then the tiles of its outputs, both padded to the
+/// exchange's granularity. Parts are sent from device to device if the exchange can access device memory, else through
+/// pinned host memory. All ranks know the number of positions, so sizes are not sent.
 class ActivationGather {
 public:
   /// All must outlive this object.
@@ -22,21 +22,20 @@ public:
         exchange_(&exchange),
         is_direct_(kernels.memory().is_host() || exchange.reaches_memory_of(kernels.memory().backend())) {}
 
-  /// Bytes on the device for the parts of all ranks, for this many samples and neurons of the widest layer.
+  /// Bytes on the device for the parts of all ranks. max_neurons: neurons of the widest layer.
   std::size_t bytes(std::size_t max_samples, std::size_t max_neurons) const;
 
   /// Allocates the buffers of bytes(max_samples, max_neurons).
   void allocate(std::size_t max_samples, std::size_t max_neurons);
 
-  /// Begins a run. tile_samples: by layer, samples of the tiles that this rank's kernels write. Collective.
+  /// Starts a run. tile_samples: by layer, samples of the tiles that this rank's kernels write. Collective.
   void start(std::vector<int> const& tile_samples);
 
-  /// To be called after a layer: replaces this rank's neurons in the panel by those of all ranks, in tiles of
-  /// `tile_samples`. keeps_dead: dead samples stay in the panel, because a later layer may revive them. Collective;
-  /// fences.
+  /// Call after each layer: replaces this rank's neurons in the panel by those of all ranks, in tiles of `tile_samples`
+  /// samples. keeps_dead: dead samples stay in the panel, because a later layer may revive them. Collective; fences.
   void gather(Lane const& lane, Panel& panel, std::size_t layer, int tile_samples, bool keeps_dead);
 
-  /// Since start(): seconds in gather(), which includes waiting for the slowest rank, and bytes from other ranks.
+  /// Totals since start(): seconds in gather(), including waiting for the slowest rank, and bytes from other ranks.
   double seconds() const { return seconds_; }
   double bytes_received() const { return bytes_received_; }
 
@@ -44,7 +43,7 @@ private:
   /// The place of a rank's part of a layer within the parts of all ranks.
   struct Part {
     std::size_t stamps, activations; ///< first bytes of its stamps and tiles within the parts of all ranks
-    std::size_t end;                 ///< first byte behind it
+    std::size_t end;                 ///< end of the part, in bytes
     int first_neuron, num_neurons, tile_samples;
     std::size_t num_positions; ///< all slots of its tiles, including those past the last sample
   };

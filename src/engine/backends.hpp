@@ -8,7 +8,7 @@
 
 namespace varve {
 
-/// A network as it is run, after the passes.
+/// The network that runs, after the passes.
 struct NetworkToRun {
   std::shared_ptr<NetworkSource const> layers;
   std::optional<ReductionReport> reduction;      ///< empty if the network was not rewritten
@@ -16,8 +16,8 @@ struct NetworkToRun {
   std::shared_ptr<OrderedNetwork const> ordered; ///< the same object as `layers` if edges were reordered, else null
 };
 
-/// prepare() for the engines that serve comparison. The one of Kokkos Kernels adds products in the library's own order,
-/// whatever options.edge_order says.
+/// prepare() for the engines that serve comparison. Kokkos Kernels adds products in its own order and ignores
+/// options.edge_order.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);
 std::unique_ptr<Inference> prepare_reference(NetworkToRun const& network, InferenceOptions const& options);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int row_bytes = 64;         ///< bytes of a gathered row
 constexpr int rows_per_item = 256;    ///< rows that a work item gathers
-constexpr int near_bytes = 32 * 1024; ///< a table that the nearest cache holds
+constexpr int near_bytes = 32 * 1024; ///< a table that fits the nearest cache
 constexpr int num_chains = 8;         ///< independent chains of fma of a work item
 constexpr int links = 512;            ///< fma of a chain
 
@@ -33,7 +33,7 @@ struct Copy {
   KOKKOS_FUNCTION void operator()(std::size_t i) const { target(i) = source(i); }
 };
 
-/// rows(i) = a number below num_rows that looks random.
+/// rows(i) = a pseudorandom number below num_rows.
 template <class ExecutionSpace>
 struct ChooseRows {
   DeviceArray<ExecutionSpace, std::uint32_t> rows;
@@ -46,8 +46,8 @@ struct ChooseRows {
   }
 };
 
-/// sums(group, lane) = sum over rows_per_item rows of table(row, lane). Work items: groups on a host, whose lanes are
-/// in vector registers; lanes of groups on a GPU, whose neighbours read neighbouring bytes.
+/// sums(group, lane) = sum over rows_per_item rows of table(row, lane). Work items: on a host, groups, whose lanes are
+/// in vector registers; on a GPU, lanes of groups, so that neighbouring work items read adjacent bytes.
 template <class ExecutionSpace, class Scalar>
 struct Gather {
   static constexpr int num_lanes = row_lanes<Scalar>;
@@ -78,7 +78,7 @@ struct Gather {
   }
 };
 
-/// results(i) = sum of num_chains chains of fma in registers: a vector register each on a host, one number each on a
+/// results(i) = sum of num_chains chains of fma in registers; a chain is a vector register on a host and a number on a
 /// GPU.
 template <class ExecutionSpace, class Scalar>
 struct Multiply {
@@ -116,7 +116,7 @@ class Measurement {
 public:
   explicit Measurement(std::size_t array_bytes) : size_(array_bytes / sizeof(Scalar)) {}
 
-  /// Measures all of them in turn, in several rounds.
+  /// Measures all kernels one after the other, in several rounds.
   Ceilings run(int num_rounds) {
     auto const first = allocate<Scalar>(size_);
     auto const second = allocate<Scalar>(size_);
@@ -157,8 +157,8 @@ private:
                          Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, items), kernel);
   }
 
-  /// The shortest time of the work, from fence to fence, after one run to warm up: of three runs, or of more if they
-  /// are short, because other load on the machine then spares some of them.
+  /// The shortest time of the work, from fence to fence, after one warm-up run: of at least three runs, and of more if
+  /// they are short, because other load on the machine then disturbs only some of them.
   double fastest(std::function<void()> const& work) {
     constexpr int fewest = 3;
     constexpr int most = 1000;
@@ -180,7 +180,7 @@ private:
   double gather(DeviceArray<ExecutionSpace, Scalar> const& table, std::size_t num_rows,
                 DeviceArray<ExecutionSpace, Scalar> const& sums) {
     using Kernel = Gather<ExecutionSpace, Scalar>;
-    // enough groups for many work items a thread, few enough for the arrays
+    // enough groups for many work items per thread, and few enough for the arrays
     std::size_t const groups =
         std::min<std::size_t>(size_ / Kernel::num_lanes, std::size_t{kOnHost<ExecutionSpace> ? 1 : 8} << 13U);
     auto const rows = allocate<std::uint32_t>(groups * rows_per_item);
@@ -202,7 +202,7 @@ private:
   ExecutionSpace space_;
 };
 
-/// Bytes of an array that no cache holds: an eighth of the available memory for two of them, and no more than needed.
+/// Bytes of an array that exceeds all caches: at most a sixteenth of the available memory, but at least 1 MiB.
 std::size_t array_bytes(Backend backend) {
   constexpr std::size_t least = std::size_t{1} << 20U;
   std::size_t const enough = std::size_t{1} << (has_own_memory(backend) ? 30U : 28U);

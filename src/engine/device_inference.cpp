@@ -9,8 +9,8 @@
 namespace varve {
 namespace {
 
-/// The memory from which SampleCopy brings columns to a device at the least cost: pinned memory, from which a GPU
-/// copies 16 bits a column by itself; on the host, memory that kernels read where it is.
+/// The memory from which SampleCopy copies columns to a device at the least cost: for a GPU, pinned memory, from which
+/// it copies 16-bit columns directly; for the host, memory that kernels read in place.
 std::shared_ptr<SampleMemory> upload_memory(DeviceMemory const& memory) {
   SampleMemory::Source const source{[&memory](std::size_t bytes) { return memory.allocate_ahead(bytes); },
                                     [&memory](void* address) { memory.free_ahead(address); }};
@@ -91,7 +91,7 @@ void DeviceInference::run_repeatedly(SampleBatch const& samples, BatchResult& re
 
 /// Runs the layer loop `repeat_` times.
 void DeviceInference::run_loop(Lane const& lane, SamplesOnDevice const& input, BatchResult& result) {
-  bool const is_own_lane = &lane == lane_.get(); // a caller's may be a new one each time
+  bool const is_own_lane = &lane == lane_.get(); // a caller's lane may be a new one each time
   bool const again = is_own_lane && loop_.can_run_again(planned_.network(), plan().batch);
   for (std::size_t repetition = 0; repetition < repeat_; ++repetition) {
     lane.fence("varve: before the layer loop");
@@ -107,7 +107,7 @@ void DeviceInference::run_loop(Lane const& lane, SamplesOnDevice const& input, B
 }
 
 SamplesOnDevice DeviceInference::take_samples(SampleBatch const& samples) {
-  ProfilingRegion const region("varve::upload"); // not in upload_ahead(): tools keep one stack of regions for a process
+  ProfilingRegion const region("varve::upload"); // not in upload_ahead(): tools have one stack of regions per process
   return samples_.take(samples);
 }
 
@@ -121,7 +121,7 @@ PanelOutputs DeviceInference::outputs() const {
           planned_.network().saturated_value()};
 }
 
-/// The number of live samples after each list of the last run. Adds the edges that they took.
+/// The number of live samples after each list of the last run. Adds the edges computed for them to `result`.
 std::vector<int> DeviceInference::count_live(Lane const& lane, BatchResult& result) {
   auto counts = results_.fetch_counts(lane, planned_.panel());
   auto const& lists_before = loop_.lists_before();

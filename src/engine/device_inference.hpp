@@ -16,8 +16,8 @@ namespace varve {
 
 class Stopwatch;
 
-/// Varve's own engine on one device: uploads a batch, or takes one that lies on the device, runs the layer loop
-/// options.repeat times, collects the results, and gives the plan the numbers of live samples to learn from.
+/// Varve's own engine on one device: uploads a batch, or uses one that is on the device, runs the layer loop
+/// options.repeat times, collects the results, and passes the numbers of live samples to the plan.
 class DeviceInference final : public Inference, public InferenceOnDevice, public StepSamples {
 public:
   DeviceInference(std::unique_ptr<KernelSet> kernels, NetworkToRun const& network, InferenceOptions const& options);

@@ -14,7 +14,7 @@
 
 namespace varve {
 
-/// The first layer with a moment of this rank's parts that is no finite number.
+/// The first layer in which this rank owns a moment that is not finite.
 template <class Scalar>
 std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<Scalar> const& weights) {
   auto const edge = weights.moments().first_bad_edge(lane);
@@ -28,8 +28,8 @@ std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<
   return std::nullopt;
 }
 
-/// Throws DivergenceError on all ranks if a moment of Adam is no finite number on one of them; the moments of other
-/// optimizers are not finite only if weights are not, either. exchange: null if there is one rank. Collective.
+/// Throws DivergenceError on all ranks if a moment of Adam is not finite on one of them. (With other optimizers,
+/// moments that are not finite imply such weights.) exchange: null if there is one rank. Collective.
 template <class Scalar>
 void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
   if (!weights.optimizer().is_adaptive()) return;

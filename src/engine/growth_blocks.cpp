@@ -6,7 +6,7 @@
 namespace varve {
 namespace {
 
-/// Places of the first block of a layer. Most of them are candidates, so it is small.
+/// Places of the first block of a layer; small, because most of its places become candidates.
 constexpr std::size_t first_places = 16384;
 
 } // namespace
@@ -22,10 +22,10 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
   std::size_t tree_levels = 1;
   while (std::size_t{1} << (tree_levels - 1) < num_leaves) ++tree_levels;
   GrowthLimits limits;
-  // at most two numbers per leaf in the tree over leaves, one per level in that over micro-batches, and the total
+  // at most two numbers per leaf in the tree over leaves, one per level in the tree over micro-batches, and the total
   limits.bytes_per_sum = (2 * num_leaves + tree_levels + 1) * scalar_bytes;
   limits.bytes_per_sum += sizeof(std::uint32_t) + scalar_bytes; // list of candidates
-  constexpr std::size_t numbered = std::size_t{1} << 32U;       // 32 bits number the places of a block
+  constexpr std::size_t numbered = std::size_t{1} << 32U;       // places of a block are numbered by 32 bits
   limits.most_sums = std::max(widest, std::min({places, bytes / limits.bytes_per_sum, numbered}));
   return limits;
 }

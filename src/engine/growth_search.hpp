@@ -23,8 +23,8 @@ public:
   template <class T>
   using Array = DeviceNumbers<T>;
 
-  /// kept: the layers with the edges that keep their places; counts: how many places are wanted in each; forward: runs
-  /// the forward pass of a micro-batch. All must outlive this object.
+  /// kept: the layers with the edges that keep their places; counts: wanted places by layer; forward: runs the forward
+  /// pass of a micro-batch. All must outlive this object.
   GrowthSearch(TrainingKernels<Scalar> const& kernels, Lane const& lane, Passes& passes, Network const& kept,
                std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, GrowthLimits const& limits,
                std::function<void(std::size_t)> const& forward)
@@ -75,7 +75,7 @@ public:
 private:
   std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
 
-  /// Computes the sums of a block over the present micro-batch; takes its candidates if that is the mini-batch.
+  /// Computes the sums of a block over the present micro-batch; takes its candidates if this is the whole mini-batch.
   void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_leaves) {
     PlaceBlock<Scalar> const places = place_block(block, inputs, errors);
     int const per_run = kernels_.leaves_of_places(places.num_inputs, places.block_outputs, num_leaves);
@@ -89,9 +89,9 @@ private:
     if (num_micro_batches_ == 1) take_candidates(block);
   }
 
-  /// Merges the sums over a micro-batch with those over neighbouring subtrees before it; after the last micro-batch the
-  /// lowest sums of the stack are those of the mini-batch. All micro-batches but the last have equally many leaves, a
-  /// power of two.
+  /// Merges the sums over a micro-batch with the sums over neighbouring earlier subtrees. After the last micro-batch,
+  /// the bottom of the stack holds the sums over the mini-batch. All micro-batches but the last have the same number of
+  /// leaves, a power of two.
   void add_to_tree(std::size_t micro) {
     std::size_t merges = micro + 1 == num_micro_batches_ ? height_ : static_cast<std::size_t>(std::countr_one(micro));
     for (; merges > 0; --merges, --height_) kernels_.merge_subtrees(lane_, totals_[height_ - 1], totals_[height_]);
@@ -146,14 +146,14 @@ private:
   std::vector<std::vector<GrowthBlock>> blocks_; ///< by pass
   std::size_t most_sums_ = 0;
   std::vector<Array<Scalar>> totals_; ///< sums over subtrees of micro-batches: a stack
-  std::size_t height_ = 0;            ///< where the sums over the present micro-batch stand in it
+  std::size_t height_ = 0;            ///< index in the stack of the sums over the present micro-batch
   Array<Scalar> magnitudes_, levels_;
   Array<std::uint32_t> places_;
 };
 
 /// Carries out a change of the pattern (network/pattern_change.hpp) of weights on a device, whose optimizer has this
-/// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch, which decides
-/// where PatternKind::rigl grows edges. With several ranks, each one does all of it and finds the same.
+/// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch whose gradients
+/// decide where PatternKind::rigl grows edges. With several ranks, each computes everything and gets the same result.
 template <class Scalar>
 PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Lane const& lane, TrainedWeights<Scalar>& weights,
                             OptimizerState state, TrainingPasses<Scalar>& passes, PatternEvent const& event,

@@ -27,13 +27,13 @@ std::unique_ptr<Inference> prepare_on_chosen(NetworkToRun const& network, Infere
   return std::make_unique<DeviceInference>(std::move(kernels), network, options);
 }
 
-/// Rewritten layers are kept in up to a fourth of the host memory that may be used; the others are rewritten again each
-/// time they are read.
+/// Rewritten layers are kept in up to a fourth of the usable host memory; all others are rewritten each time they are
+/// read.
 constexpr std::size_t kept_part_of_memory = 4;
-/// Layers that are read while the ones before are rewritten take up to this part of the same memory.
+/// Layers that are read ahead, while earlier ones are rewritten, use up to this part of the same memory.
 constexpr std::size_t ahead_part_of_memory = 16;
 
-/// The network with its edges in the order that was asked for.
+/// The network with its edges in this order.
 NetworkToRun with_order(NetworkToRun network, EdgeOrder order) {
   if (order == EdgeOrder::ascending) return network;
   network.ordered = std::make_shared<OrderedNetwork const>(network.layers, order);

@@ -23,25 +23,25 @@ class RankExchange;
 /// The implementation that runs the network: Varve's own, or one that serves comparison.
 enum class Engine {
   varve,
-  kokkos_kernels, ///< sparse times multi-vector of Kokkos Kernels, then bias and activation, dead samples removed
+  kokkos_kernels, ///< spmv on multi-vectors by Kokkos Kernels, then bias and activation; dead samples are removed
   reference       ///< the plain loops of reference/
 };
 
 /// "varve", "kokkos-kernels" or "reference".
 std::string to_string(Engine engine);
 
-/// The engine of this name. Throws UsageError naming those this build has.
+/// The engine with this name. Throws UsageError, naming the engines of this build, if there is none.
 Engine parse_engine(std::string const& name);
 
-/// Reductions of the work: neurons and samples that need not be computed, because their values are known or equal to
-/// others. The first three rewrite the network before it is prepared (passes/). Merged neurons and folded constants
-/// change sums, so activations may differ from those without in the last bits. Dropped neurons do so unless edges
-/// ascend: other orders of edges follow from the numbers of neurons. The last two change no bit.
+/// Optimizations that skip neurons and samples whose values are known or equal to others. The first three rewrite the
+/// network before it is prepared (passes/). Merging neurons and folding constants change sums, so the last bits of
+/// activations may differ. Dropping neurons may do so too unless edges ascend, because other edge orders depend on
+/// neuron numbers. The last two change no bit.
 struct Reductions {
   bool merge_neurons = false;  ///< equal neurons become one
   bool fold_constants = false; ///< constant neurons become part of biases
-  bool drop_unread = false;    ///< neurons that no neuron reads are dropped
-  bool saturation = false;     ///< samples that are saturated for ever leave with their result known
+  bool drop_unread = false;    ///< neurons that no later neuron reads are removed
+  bool saturation = false;     ///< permanently saturated samples leave early, as their result is known
   bool equal_samples = false;  ///< samples that have become equal in all bits are computed once
 
   bool rewrites_network() const { return merge_neurons || fold_constants || drop_unread; }
@@ -49,10 +49,10 @@ struct Reductions {
 };
 
 /// Parses "auto" (all), "none", or a comma-separated list of merge_neurons, fold_constants, drop_unread, saturation,
-/// equal_samples. Throws UsageError, which lists these names, about any other name.
+/// equal_samples. Throws UsageError, which lists these names, for any other name.
 Reductions parse_reductions(std::string const& list);
 
-/// How to run a network. The plan chooses what these options leave open.
+/// Options of a run. The plan chooses what they leave open.
 struct InferenceOptions : MemoryRequest {
   Engine engine = Engine::varve;
   Backend backend = Backend::serial;
@@ -60,14 +60,14 @@ struct InferenceOptions : MemoryRequest {
   std::string input_name = "the samples"; ///< the name of the samples in messages
   std::optional<std::size_t> batch;       ///< samples at a time
   std::vector<FormatName> formats;        ///< formats that the plan may use; empty: all
-  std::optional<KernelName> kernel;       ///< the kernel of all layers that it can run
+  std::optional<KernelName> kernel;       ///< the kernel of all layers for which it exists
   Reductions reductions;
   /// The order in which Varve's own engine and the reference add products; it decides the last bits of activations.
   EdgeOrder edge_order = EdgeOrder::ascending;
   std::optional<std::size_t> expected_samples; ///< samples at a time, if known: few are spread over the device
   std::size_t repeat = 1;                      ///< how often the layer loop runs on each batch, for timing
   std::shared_ptr<RankExchange> exchange;      ///< splits neurons across its ranks; null: neurons are not split
-  bool cuts_layers = true; ///< a layer of which the device cannot hold two is cut into strips, else an error
+  bool cuts_layers = true; ///< a layer is cut into strips if the device cannot hold two of it; false: this is an error
 };
 
 /// Results to compute besides the live samples.
@@ -86,7 +86,7 @@ struct WeightTraffic {
   WeightTraffic& operator+=(WeightTraffic const& other);
 };
 
-/// Time and bytes of samples that were brought to the device.
+/// Time and bytes of samples that were copied to the device.
 struct SampleTraffic {
   double seconds = 0.0;         ///< time of converting and copying them from host memory to the device
   std::size_t copied_bytes = 0; ///< bytes copied to the device; on CPU backends, within host memory
@@ -98,16 +98,16 @@ struct BatchResult {
   std::uint64_t activation_hash = 0;     ///< sum of the fingerprints of all nonzero last activations
   SampleSet activations;                 ///< if wanted: [samples of the batch, outputs], nonzeros
   std::vector<NeuronIndex>
-      predictions;                  ///< if wanted: per sample the output of the largest activation, the first of equals
+      predictions; ///< if wanted: per sample the output with the largest activation, the first of equal ones
   std::vector<double> loop_seconds; ///< time of each repetition of the layer loop, from fence to fence
   double upload_seconds = 0.0;      ///< time until the samples were on the device
   double collect_seconds = 0.0;     ///< time of copying results to the host
-  SampleTraffic samples;            ///< traffic of all uploads since the batch before
-  WeightTraffic weights;            ///< traffic since the batch before
-  double exchange_seconds = 0.0;    ///< last repetition: time of exchanging activations with other ranks, with waiting
+  SampleTraffic samples;            ///< traffic of all uploads since the previous batch
+  WeightTraffic weights;            ///< traffic since the previous batch
+  double exchange_seconds = 0.0;    ///< last repetition: time of exchanges with other ranks, including waiting
   double exchange_bytes = 0.0;      ///< last repetition: bytes of activations from other ranks
   double live_edges = 0.0;          ///< sum over steps: edges (after reductions) times samples in the panel
-  std::size_t num_saturated = 0;    ///< samples that left because they were saturated for ever
+  std::size_t num_saturated = 0;    ///< samples that left because they were permanently saturated
   std::size_t num_represented = 0;  ///< samples that left because they had become equal to another
 };
 
@@ -116,7 +116,7 @@ struct InputShape {
   std::size_t num_samples = 0;
   EdgeOffset num_entries = 0;
   bool has_one_value = false; ///< all entries have the same value; if a batch breaks this promise, a larger panel is
-                              ///< allocated then
+                              ///< allocated
 };
 
 /// The shape of an input that consists of one batch.
@@ -135,36 +135,36 @@ public:
   virtual std::size_t num_layers() const = 0;
   virtual EdgeOffset num_edges() const = 0; ///< edges of the network as it was given
 
-  /// Plans for such an input: chooses the batch, allocates the panel and returns the plan. Call it before infer().
-  /// Throws ResourceError, naming what is needed, if not even one tile fits the limit.
+  /// Plans for inputs of this shape: chooses the batch, allocates the panel and returns the plan. Call it before
+  /// infer(). Throws ResourceError, naming the needed memory, if not even one tile fits the limit.
   virtual Plan const& plan(InputShape const& input) = 0;
 
-  /// The plan that the next infer() carries out. It differs from that of plan(input) if the samples of a batch showed
-  /// that other launches take less time, or had values that the plan did not expect.
+  /// The plan of the next infer(). It differs from plan(input) if the samples of a batch showed that other launches are
+  /// faster, or had values that the plan did not expect.
   virtual Plan const& plan() const = 0;
 
-  /// Copies the samples of the next infer() to the device in advance; may be called on another thread while infer()
-  /// runs. Affects only the time that infer() takes.
+  /// Copies the samples of the next infer() to the device in advance. Affects only the time of infer(). May be called
+  /// by another thread while infer() runs.
   virtual void upload_ahead(SampleBatch const& /*samples*/) {}
 
-  /// The memory in which samples cost upload_ahead() least; null if it makes no difference. It may outlive this object.
+  /// The memory from which upload_ahead() costs least; null if it makes no difference. May outlive this object.
   virtual std::shared_ptr<SampleMemory> sample_memory() { return nullptr; }
 
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) = 0;
 };
 
-/// Prepares a network for the backend, a few layers in host memory at a time. Weights that do not fit on the device are
-/// streamed to it from the host, and weights that the host cannot keep either are read again in each run. The network
-/// must therefore outlive the returned object.
-/// Throws InputError if the network is malformed, ResourceError if the limits leave no room for two of its layers.
+/// Prepares a network for the backend, a few layers in host memory at a time. Weights that do not fit the device are
+/// streamed to it from the host; weights that do not fit the host either are read again in each run. The network must
+/// therefore outlive the returned object. Throws InputError if the network is malformed, ResourceError if the limits
+/// leave no room for two of its layers.
 std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOptions const& options);
 
-/// Inference::sample_memory() of what prepare() will return for these options, for reading samples in the meantime.
+/// Inference::sample_memory() of the object that prepare() returns for these options, to read samples before that.
 std::shared_ptr<SampleMemory> sample_memory_for(InferenceOptions const& options);
 
-/// An Inference that tells how many samples each step of its plan took. Varve's own engine does; engines without steps
-/// do not.
+/// Implemented by an Inference that reports the samples of each step of its plan: Varve's own engine does; engines
+/// without steps do not.
 class StepSamples {
 public:
   virtual ~StepSamples() = default;

@@ -21,7 +21,7 @@ public:
   virtual std::size_t bytes() const = 0;
 };
 
-/// A layer, a strip of one or a run of cones in its format, with its arrays on the device.
+/// A layer, a strip of a layer or a run of cones in its format, with its arrays on the device.
 class DeviceLayer {
 public:
   virtual ~DeviceLayer() = default;
@@ -31,7 +31,7 @@ public:
   virtual bool can_be_streamed() const = 0;
   /// Moves the arrays from the device to an image in host memory (ArraysInImage).
   virtual std::vector<unsigned char> to_image() = 0;
-  /// Gives the arrays of a layer in an image their addresses on the device, where its image will be at `image`.
+  /// Rebases the arrays of a layer in an image to device addresses; the image will be at `image`.
   virtual void move_arrays(unsigned char const* image) = 0;
 };
 
@@ -41,7 +41,7 @@ struct LayerInImage {
   std::vector<unsigned char> image;
 };
 
-/// The second form of layer 0, for samples whose values are all equal.
+/// The second copy of layer 0, for samples whose values are all equal.
 class FirstLayer {
 public:
   virtual ~FirstLayer() = default;
@@ -56,7 +56,7 @@ struct HandOver {
   bool keeps_dead = true;
   int tile_samples = 0;   ///< samples per tile of the next step
   double cap = 0;         ///< the activation of every neuron of a saturated sample
-  bool marks_live = true; ///< live samples get their stamps; else nobody asks for them before the next step
+  bool marks_live = true; ///< stamp live samples; false if no stamp is read before the next step
 };
 
 /// A launch that carries out one step of the plan: one or more consecutive layers, in the format and with the kernel
@@ -65,18 +65,18 @@ class Launch {
 public:
   virtual ~Launch() = default;
 
-  /// Launches the kernels that take the panel through the layers. Panel and lane are of the launch's kernel set.
+  /// Launches the kernels of the layers on a panel. Panel and lane must be of the launch's kernel set.
   virtual void forward(Lane const& lane, Panel& panel, HandOver const& hand_over) const = 0;
 
   /// Samples per tile that the kernel reads.
   virtual int tile_samples() const = 0;
 };
 
-/// The meaning of a panel's last activations.
+/// Interpretation of a panel's last activations.
 struct PanelOutputs {
   NeuronIndex const* neurons = nullptr; ///< on the device: output -> neuron of the panel; null: output j is neuron j
   std::size_t num_outputs = 0;
-  double saturated_value = 0; ///< the activation of every output of samples that are saturated for ever
+  double saturated_value = 0; ///< the activation of every output of permanently saturated samples
 };
 
 /// Samples of a batch whose activations are in a panel; arrays on the device.
@@ -86,17 +86,17 @@ struct SamplesInPanel {
   std::size_t count;
 };
 
-/// Where samples end, for KernelSet::write_rows(): a position in the panel, or one of these.
+/// Values of `ends` of KernelSet::write_rows(): a position in the panel, or one of these.
 constexpr int kDeadSample = -1;
 constexpr int kSaturatedSample = -2;
 
 /// The nonzero values of dense rows on a device.
 struct DenseEntries {
   std::size_t num_entries;
-  std::size_t first_bad; ///< row * columns + column of the first value that is not finite; beyond all if there is none
+  std::size_t first_bad; ///< row * columns + column of the first value that is not finite; past the end if none
 };
 
-/// Some neurons of a panel, computed by one rank, at the same positions as in the whole panel; arrays on the device.
+/// Neurons of a panel that one rank has computed, at the same positions as in the whole panel; arrays on the device.
 struct RankPart {
   void const* activations; ///< tiles [neuron][sample] of its neurons
   int const* live_stamps;  ///< by position
@@ -104,8 +104,8 @@ struct RankPart {
   int first_neuron, num_neurons, tile_samples;
 };
 
-/// All of inference that is compiled for an execution space and a scalar type: formats, and the launches of kernels.
-/// Lanes, panels, layers and numbers (void pointers) must be of this space and type.
+/// All parts of inference that are compiled for an execution space and a scalar type: formats, and the launches of
+/// kernels. Lanes, panels, layers and numbers (void pointers) must have this space and type.
 class KernelSet {
 public:
   virtual ~KernelSet() = default;
@@ -114,17 +114,17 @@ public:
   virtual std::size_t scalar_bytes() const = 0; ///< 4 or 8
   virtual DeviceTraits traits() const = 0;
 
-  /// encode() puts a layer into a format on the host, on several threads at a time; place() then puts it on the device,
-  /// place_in_image() into an image. encode() throws InputError if the layer has more than the format's types count, or
-  /// hold.
+  /// encode() converts a layer to a format on the host; several threads may call it at a time. place() then copies it
+  /// to the device, place_in_image() to an image. encode() throws InputError if the layer exceeds the range of the
+  /// format's index or scalar types.
   virtual std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const = 0;
   virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const = 0;
   virtual LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const = 0;
   virtual std::unique_ptr<FirstLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const = 0;
 
-  /// The launch of a step of the plan, which shares ownership of the arrays of `layers`: those of the step, or its
-  /// strip alone.
+  /// The launch of a step of the plan; it shares ownership of the arrays of `layers`. layers: the layers of the step,
+  /// or its strip alone.
   virtual std::unique_ptr<Launch> launch_of(Step const& step, std::span<DeviceLayer const* const> layers,
                                             LaunchCutter const& cutter) const = 0;
   virtual std::unique_ptr<Launch> launch_of_first(Step const& step, FirstLayer const& layer) const = 0;
@@ -135,14 +135,14 @@ public:
   /// The conversions that samples need on the device (SampleCopy).
   virtual WidenLaunches widen() const = 0;
 
-  /// For dense samples on the device: writes the ends of the rows' nonzero values, row_ends[0] = 0 first. Fences.
+  /// For dense samples on the device: writes row_ends[0] = 0, then the end of each row's nonzero values. Fences.
   virtual DenseEntries count_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset* row_ends) const = 0;
   /// Writes the num_entries nonzero values and their columns. Does not fence.
   virtual void fill_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset const* row_ends,
                             std::size_t num_entries, NeuronIndex* columns, void* values) const = 0;
 
-  /// The sum of the fingerprints of all nonzero last activations of these samples, of which the batch's first is number
-  /// first_sample. Fence.
+  /// The sum of the fingerprints of all nonzero last activations of these samples. first_sample: number of the batch's
+  /// first sample. Both fence.
   virtual std::uint64_t hash(Lane const& lane, Panel const& panel, SamplesInPanel const& samples,
                              PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
   virtual std::uint64_t hash_saturated(Lane const& lane, int const* ids, std::size_t count, PanelOutputs const& outputs,
@@ -151,8 +151,8 @@ public:
   /// Copies the last activations at positions [first, first + count) to `rows` on the host, [count][outputs].
   virtual void gather_rows(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, std::size_t first,
                            std::size_t count, void* rows) const = 0;
-  /// Writes the last activations of all samples, zeros too, to a matrix [samples, outputs] on the device. `ends`: on
-  /// the device, by sample, where it ends. Does not fence.
+  /// Writes the last activations of all samples, including zeros, to a matrix [samples, outputs] on the device. `ends`:
+  /// on the device, by sample, its position, kDeadSample or kSaturatedSample. Does not fence.
   virtual void write_rows(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                           DeviceOutput const& target) const = 0;
 
@@ -161,8 +161,8 @@ public:
                          int tile_samples) const = 0;
 };
 
-/// The kernels of inference for one backend and scalar type, float or double. The build makes a file from
-/// backend.cpp.in for each of them that Kokkos has.
+/// The kernels of inference for one backend and scalar type, float or double. CMake generates a source file from
+/// backend.cpp.in for each combination with a backend of Kokkos.
 template <Backend backend, class Scalar>
 std::unique_ptr<KernelSet> kernel_set_of();
 

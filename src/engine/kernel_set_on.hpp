@@ -22,8 +22,7 @@
 
 namespace varve {
 
-/// The kernel set of an execution space and a scalar type. The only template of inference over both, with what it
-/// includes.
+/// The kernel set of an execution space and a scalar type: the only inference class that is a template over both.
 template <class ExecutionSpace, class Scalar>
 class KernelSetOn final : public KernelSet {
 public:
@@ -241,8 +240,8 @@ private:
                                                array_at(to, count), count);
   }
 
-  /// Calls launch(space) with the space to read so many activations in: on a host one thread, if that reads them before
-  /// others would have begun to.
+  /// Calls launch(space) with the space that reads num_activations activations: on a host one thread, if it is done
+  /// before other threads would have started.
   template <class Launch>
   static void in_space_for(Lane const& lane, std::size_t num_activations, Launch const& launch) {
     constexpr std::size_t few_activations = 4096;
@@ -256,7 +255,7 @@ private:
     launch(space);
   }
 
-  /// The destination of a format's arrays: one class for both, so that formats are compiled once.
+  /// The destination of a format's arrays: one class for device and image, so that formats are compiled once.
   struct Arrays {
     ArraysInImage<ExecutionSpace>* image = nullptr; ///< null: the device
 

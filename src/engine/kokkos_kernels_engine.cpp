@@ -25,8 +25,8 @@ namespace {
 /// Sparse matrix times multi-vector by Kokkos Kernels, a bias and activation kernel, and removal of dead samples after
 /// every layer: what a user of the libraries would write. It adds products in the library's own order, so its
 /// activations agree with Varve's only to rounding.
-/// Samples are columns of the multi-vectors. The samples of a neuron are contiguous on the host (ten times faster
-/// there), the neurons of a sample on a GPU (the layout that cuSPARSE takes).
+/// Samples are columns of the multi-vectors. On the host the samples of a neuron are contiguous (ten times faster
+/// there), on a GPU the neurons of a sample (the layout that cuSPARSE requires).
 template <class ExecutionSpace, class Scalar>
 class KokkosKernelsEngine final : public Inference {
 public:
@@ -34,7 +34,7 @@ public:
   using Matrix = KokkosSparse::CrsMatrix<Scalar, int, typename ExecutionSpace::device_type, void, int>;
   using MultiVector = Kokkos::View<Scalar**, Layout, typename ExecutionSpace::device_type, Kokkos::MemoryUnmanaged>;
 
-  // The functors are public because nvcc's generated code names them outside the class.
+  // The functors are public because the code that nvcc generates names them outside the class.
   struct BiasAndActivation {
     LayerParameters<Scalar> layer;
     MultiVector values;
@@ -157,7 +157,7 @@ private:
     if (!keeps_zero(layer)) {
       for (auto& before : layers_) before.removes_dead = false;
     }
-    device.removes_dead = true; // reset above if a later layer revives dead samples
+    device.removes_dead = true; // set to false above if a later layer revives dead samples
     layers_.push_back(device);
     num_outputs_ = layer.num_outputs();
     num_edges_ += layer.num_edges();
@@ -272,7 +272,7 @@ std::unique_ptr<Inference> prepare_on_space(NetworkSource const& network, Infere
 } // namespace
 
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options) {
-  // Only the default execution space has this engine, because each instantiation of spmv compiles for a minute.
+  // Only the default execution space has this engine, because each instantiation of spmv takes a minute to compile.
   if (options.backend == to_backend<Kokkos::DefaultExecutionSpace>())
     return prepare_on_space<Kokkos::DefaultExecutionSpace>(network, options);
   engine_lacks_backend(to_string(Engine::kokkos_kernels), to_string(to_backend<Kokkos::DefaultExecutionSpace>()),

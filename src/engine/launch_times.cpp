@@ -13,11 +13,11 @@ namespace {
 
 namespace tools = Kokkos::Tools::Experimental;
 
-/// What the callbacks, which are plain functions, write to. Kokkos calls them on the thread that launches.
+/// State of the callbacks, which are plain functions. Kokkos calls them on the thread that launches.
 struct Record {
   Stopwatch time;
-  std::vector<TracedSpan> spans;         ///< by their beginning
-  std::vector<std::size_t> open_regions; ///< a stack of places in `spans`
+  std::vector<TracedSpan> spans;         ///< ordered by begin
+  std::vector<std::size_t> open_regions; ///< a stack of indices in `spans`
 };
 
 std::optional<Record>& record() {
@@ -25,7 +25,7 @@ std::optional<Record>& record() {
   return one;
 }
 
-/// `number` identifies the launch at its end.
+/// `number` identifies the launch in end_launch().
 void begin_launch(char const* name, std::uint32_t /*device*/, std::uint64_t* number) {
   *number = record()->spans.size();
   record()->spans.push_back({name, record()->time.seconds(), -1.0, false});

@@ -14,15 +14,15 @@
 
 namespace varve {
 
-/// Makes the launches that carry out the steps of a plan. Only this class knows which kernels exist for which formats
+/// Creates the launches that carry out the steps of a plan. Only this class knows which kernels exist for which formats
 /// and tiles.
 template <class ExecutionSpace, class Scalar>
 class LaunchMaker {
 public:
   using Layers = std::vector<typename LayerFormats<ExecutionSpace, Scalar>::Format const*>;
 
-  /// `layers`: those of the step, or its strip alone. Both must outlive this object, but not the launch, which shares
-  /// ownership of the layers' arrays.
+  /// `layers`: the layers of the step, or its strip alone. Both must outlive this object, but not the launch, which
+  /// shares ownership of the layers' arrays.
   LaunchMaker(Layers const& layers, LaunchCutter const& cutter) : layers_(layers), cutter_(cutter) {}
 
   std::unique_ptr<Launch> make(Step const& step) const {
@@ -92,7 +92,7 @@ private:
     return nullptr;
   }
 
-  /// The layers of a step, which all have this format.
+  /// The layers of a step in format F, which all of them must have.
   template <class F>
   std::vector<F> formats_of() const {
     std::vector<F> formats;
@@ -119,7 +119,7 @@ private:
     } else if constexpr (std::is_same_v<F, typename Formats::FewDense> && Tune::most_single_spread_samples > 0) {
       return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
-      return nullptr; // layers that are not fused have wide blocks; make_few() has made those for few samples
+      return nullptr; // layers that are not fused have wide blocks; make_few() has handled formats for few samples
     } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {
       return by<typename Tune::DenseTile, DenseKernel>(format, step);
     } else if constexpr (is_wide_blocks<F>) {
@@ -133,7 +133,7 @@ private:
     }
   }
 
-  /// Makes the launch of a layer in sliced ELL of single outputs or in CSR, or of a dense one on a host.
+  /// Creates the launch of a layer in sliced ELL of single outputs or in CSR, or of a dense one on a host.
   template <class F>
   std::unique_ptr<Launch> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {

@@ -8,11 +8,11 @@ namespace {
 using ReadyStep = DeviceNetwork::ReadyStep;
 
 constexpr std::size_t steps_at_a_time = 32;
-constexpr std::size_t most_recorded = 1U << 17; ///< for more, live samples are listed by a scan of Kokkos
+constexpr std::size_t most_recorded = 1U << 17; ///< with more samples, Kokkos's scan lists live samples
 
 void forward(Lane const& lane, ReadyStep const& step, Panel& panel) { step.work->forward(lane, panel, step.hand_over); }
 
-/// Computes this rank's neurons without listing live samples, which are known only when the ranks' parts are joined.
+/// Computes this rank's neurons without listing live samples, which are known only after the ranks' parts are joined.
 void forward_part(Lane const& lane, ReadyStep const& step, Panel& panel) {
   HandOver hand_over;
   hand_over.lists_live = false;
@@ -29,8 +29,8 @@ std::vector<int> tile_samples(std::vector<ReadyStep> const& steps) {
   return samples;
 }
 
-/// True if the rest of the network has nothing to do. Where saturated samples leave before the end, this takes a copy
-/// from the device, so only every 32nd step asks.
+/// True if no sample is left for the rest of the network. If saturated samples leave early, this copies a count from
+/// the device, so it is checked at every 32nd step only.
 bool nobody_is_left(Lane const& lane, std::size_t step, DeviceNetwork const& network, Panel const& panel) {
   if (network.has_slices()) return panel.max_samples() == 0; // the same on all ranks
   if (network.saturates_from() == network.num_layers()) return false;

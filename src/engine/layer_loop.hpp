@@ -11,26 +11,26 @@
 
 namespace varve {
 
-/// Takes samples through a network, step by step of its plan: launches kernels and, if neurons are split across ranks,
-/// exchanges activations. Allocates nothing.
+/// Computes a network for all samples of a panel, step by step of its plan: launches kernels and, if neurons are split
+/// across ranks, exchanges activations. Allocates nothing.
 class LayerLoop {
 public:
   explicit LayerLoop(DeviceMemory const& memory) : memory_(memory), launches_(memory) {}
 
-  /// run() of samples, by whatever means the same launches as in an earlier call cost the host least. num_changes: how
-  /// often network and panel have been changed.
+  /// run() at the least host cost for launches that repeat an earlier call. num_changes: number of changes of network
+  /// and panel so far.
   void run_again(Lane const& lane, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
                  std::size_t num_changes);
 
-  /// True if all launches of a run depend on nothing that the host learns from the device meanwhile, so that
-  /// run_again() may start them together.
+  /// True if no launch of a run depends on something that the host reads from the device during the run, so that
+  /// run_again() may start all of them together.
   bool can_run_again(DeviceNetwork const& network, std::size_t num_samples) const;
 
-  /// Brings the samples into the panel and through all layers. `gather`: null unless neurons are split across ranks.
+  /// Writes the samples to the panel and computes all layers. `gather`: null unless neurons are split across ranks.
   void run(Lane const& lane, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
            ActivationGather* gather);
 
-  /// For each step of the last run: how many lists of live samples had been made before it.
+  /// For each step of the last run: the number of lists of live samples made before it.
   std::vector<int> const& lists_before() const { return lists_before_; }
 
 private:

@@ -2,8 +2,8 @@
 
 namespace varve {
 
-/// With fewer leaves than threads some threads have nothing to do. Kernels of single layers share a leaf's rows between
-/// all threads, but take a launch for each layer.
+/// With fewer leaves than threads some threads are idle. Kernels of single layers divide a leaf's rows among all
+/// threads, but need a launch for each layer.
 bool SeriesRule::suits(SeriesLayer const& layer, std::size_t num_leaves) const {
   std::size_t const rounds = (num_leaves + processors_ - 1) / processors_;
   std::size_t const idle = rounds * processors_ - num_leaves;
@@ -39,7 +39,7 @@ std::size_t SeriesRule::backward_begin(std::size_t first, std::size_t last, std:
 }
 
 std::size_t SeriesRule::most_sums() const {
-  std::size_t const busy = processors_; // so many leaves leave no thread without work
+  std::size_t const busy = processors_; // with this many leaves no thread is idle
   for (std::size_t first = 0; first < layers_.size(); ++first)
     if (forward_end(first, layers_.size(), busy) > first || backward_begin(0, first, busy) <= first) return most_sums_;
   return 0;

@@ -37,7 +37,7 @@ Layer LayerSlices::layer(std::size_t number) const {
   auto const last = whole.bounds[rank + 1];
   Layer own = layer_of(all, {first, last - first});
   std::lock_guard const lock(mutex_);
-  if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // else other threads may be reading it
+  if (wholes_[number].bounds.empty()) wholes_[number] = std::move(whole); // otherwise other threads may be reading it
   return own;
 }
 

@@ -9,8 +9,8 @@
 
 namespace varve {
 
-/// Cuts a layer's outputs into contiguous parts of about equal work, where an edge counts as much as an output. Returns
-/// bounds: part r computes the outputs [bounds[r], bounds[r + 1]). Parts may be empty.
+/// Divides a layer's outputs into contiguous parts of about equal work, where an output costs as much as an edge.
+/// Returns bounds: part r computes the outputs [bounds[r], bounds[r + 1]). Parts may be empty.
 std::vector<std::size_t> cut_outputs(SparseMatrix const& weights, int num_parts);
 
 /// One rank's part of a network whose neurons are split across ranks: some outputs of every layer, with all their
@@ -25,7 +25,7 @@ public:
   /// This rank's outputs of a layer. Throws InputError if the whole layer has more than 2^31 - 1 outputs.
   Layer layer(std::size_t number) const override;
 
-  /// Facts about a whole layer, of which the rank holds a part.
+  /// Properties of a whole layer, of which this rank holds a part.
   struct WholeLayer {
     std::vector<std::size_t> bounds; ///< outputs of rank r: [bounds[r], bounds[r + 1])
     EdgeOffset num_edges = 0;
@@ -34,10 +34,10 @@ public:
     std::size_t num_outputs() const { return bounds.back(); }
   };
 
-  /// The whole layer of this number; layer(number) must have been called before.
+  /// The whole layer of this number; valid after layer(number).
   WholeLayer const& whole(std::size_t number) const { return wholes_[number]; }
 
-  /// Edges of all layers that have been read, on all ranks together.
+  /// Edges on all ranks of the layers that have been read so far.
   EdgeOffset num_edges() const;
 
 private:

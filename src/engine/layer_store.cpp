@@ -113,7 +113,7 @@ void LayerStore::for_each_piece(Visit const& visit) {
   }
 }
 
-/// Bytes for weights, beside which the smallest batch must fit.
+/// Bytes for weights if the smallest batch must fit as well.
 std::size_t LayerStore::room() const { return room_for_weights(limits_, smallest_batch_bytes()); }
 
 /// Bytes of the smallest batch: two buffers of its activations, and twice as much for two batches of samples and its
@@ -123,8 +123,8 @@ std::size_t LayerStore::smallest_batch_bytes() const {
   return Panel::slot_granularity * sample_bytes;
 }
 
-/// If `bytes` more bytes of weights do not fit, drops the second form of layer 0; if they still do not fit, begins to
-/// stream: moves all layers into images on the host, as place() does from then on.
+/// If `bytes` more bytes of weights do not fit, drops the second copy of layer 0. If they still do not fit, starts to
+/// stream: moves all layers into images on the host, to which place() adds from then on.
 void LayerStore::make_room(std::size_t bytes) {
   if (is_streamed_ || bytes_ + bytes <= room()) return;
   bytes_ -= bytes_of_first();
@@ -137,14 +137,14 @@ void LayerStore::make_room(std::size_t bytes) {
   }
 }
 
-/// A layer, or a strip of one, encoded in an image.
+/// Encodes a layer or a strip in an image.
 LayerStore::Stored LayerStore::in_image(Layer const& layer, EncodedLayer const& encoded, bool may_be_cut) {
   auto [placed, image] = kernels_.place_in_image(layer, encoded);
   return {std::move(placed), keep(std::move(image), may_be_cut)};
 }
 
-/// Keeps an image if the host has room for it. may_be_cut: it is of a layer, so that if it is too large for the room,
-/// which only shrinks, strips will replace it.
+/// Keeps an image if the host has room for it. may_be_cut: the image is a whole layer; strips will replace it if the
+/// room, which only shrinks, is too small for two of it.
 WeightImage LayerStore::keep(std::vector<unsigned char> bytes, bool may_be_cut) {
   WeightImage image{bytes.size(), {}};
   if (may_be_cut && 2 * image.num_bytes > room()) return image;

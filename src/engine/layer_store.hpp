@@ -13,9 +13,9 @@
 
 namespace varve {
 
-/// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that do not fit the
-/// memory limit are streamed (see WeightStream); then layer 0 has no second form, and layers of which two do not fit
-/// are replaced by strips.
+/// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that exceed the
+/// memory limit are streamed (see WeightStream); then layer 0 has no second copy, and strips replace layers if two of
+/// them do not fit.
 class LayerStore {
 public:
   /// The kernels must outlive this object.
@@ -24,46 +24,46 @@ public:
   std::size_t num_layers() const { return layers_.size(); }
   /// A layer, or a strip if the layer was cut into strips. Null for the layers of a run of cones after the first.
   DeviceLayer const* layer(std::size_t layer, std::size_t strip = 0) const;
-  /// The second form of layer 0; null if there is none.
+  /// The second copy of layer 0; null if there is none.
   FirstLayer const* first() const { return first_.get(); }
   bool is_streamed() const { return is_streamed_; }
   /// Bytes of weights on the device.
   std::size_t bytes() const { return stream_ ? stream_->device_bytes() + resident_bytes_ : bytes_; }
 
-  /// Adds the next layer, whose weights place() sets. `num_neurons`: neurons of the widest layer so far.
+  /// Adds the next layer; place() adds its weights. `num_neurons`: neurons of the widest layer so far.
   void add(std::size_t num_neurons);
 
   /// Sets the weights of the layer that was added last.
   void place(Layer const& layer, EncodedLayer const& encoded);
 
-  /// Sets the weights of a run of cones, the first layer of which was added last. Cones stay on the device even if
-  /// other weights are streamed, because they are small.
+  /// Sets the weights of a run of cones whose first layer was added last. Cones stay on the device even if other
+  /// weights are streamed, because they are small.
   void place(std::span<Layer const> run, ConeRun const& cones);
 
-  /// Adds the second form of layer 0; false if the device has no room for it.
+  /// Adds the second copy of layer 0; false if the device has no room for it.
   bool place_first(Layer const& layer, FirstLayerChoice const& choice);
 
-  /// To be called when all layers are placed, and before finish(): the layers of which two do not fit the room for
-  /// streamed weights.
+  /// Call after all layers are placed and before finish(): the layers of which two do not fit the room for streamed
+  /// weights.
   std::vector<std::size_t> layers_too_large();
   /// The room for streamed weights.
   RoomForWeights room_for_stream() const;
-  /// What a layer whose smallest strips take up to this many bytes needs. `layer`: its number.
+  /// Memory needed for layer number `layer` if its smallest strips have up to least_strip_bytes bytes.
   StripNeed need_of(std::size_t layer, std::size_t least_strip_bytes) const;
 
-  /// Adds the next strip of a layer that is too large. The first one replaces the layer.
+  /// Adds the next strip of a layer that is too large. The first strip replaces the layer.
   void place_strip(std::size_t number, Layer const& strip, EncodedLayer const& encoded);
 
-  /// A layer, or a strip of a layer that was cut into strips.
+  /// A layer, or a strip of a layer that was cut.
   struct Piece {
     std::size_t layer = 0;
     std::size_t strip = 0;
   };
-  /// Makes the image of a piece again; called from several threads at a time.
+  /// Makes the image of a piece again; several threads call it at a time.
   using MakeImage = std::function<std::vector<unsigned char>(Piece const& piece)>;
 
-  /// To be called when all layers and strips are placed: starts the stream if weights are streamed. maker(keeps_all)
-  /// returns the function that makes images again; keeps_all: the host kept all images, so it will not be called.
+  /// Call after all layers and strips are placed: starts the stream if weights are streamed. maker(keeps_all) returns
+  /// the function that makes images again; keeps_all: the host kept all images, so the function is never called.
   void finish(std::function<MakeImage(bool keeps_all)> const& maker);
 
   /// The segment that holds a piece of streamed weights.
@@ -102,7 +102,7 @@ private:
   std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed
   bool is_streamed_ = false;
   std::size_t kept_bytes_ = 0;           ///< bytes of images on the host
-  std::vector<Piece> pieces_;            ///< of streamed weights, in order
+  std::vector<Piece> pieces_;            ///< pieces of streamed weights, in order
   std::unique_ptr<WeightStream> stream_; ///< last member: its thread uses the members before it
 };
 

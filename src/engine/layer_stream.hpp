@@ -14,16 +14,16 @@
 
 namespace varve {
 
-/// Layers of a network whose weights live on the host pass through two buffers on the device, whole or in strips: while
-/// kernels use the strip in one, the next strip is copied to the other. On GPUs copies come from pinned memory: weights
-/// from where they are, the pattern, which the host shifts for a strip, from copies.
+/// Streams layers, whole or in strips, from host memory through two buffers on the device: while kernels use the strip
+/// in one buffer, the next strip is copied to the other. On GPUs copies come from pinned memory: weights directly, the
+/// pattern, whose indices the host shifts for a strip, from copies.
 template <class Scalar>
 class LayerStream {
 public:
   using Weights = TrainedWeights<Scalar>;
 
-  /// `host`: the kernels of the weights' space. All must outlive this object. Strips have at most this size. The
-  /// weights may change, but no layer may get more edges or neurons.
+  /// `host`: the kernels of the weights' space. All must outlive this object. Strips have at most strip_size weights
+  /// and rows. The weights may change, but no layer may get more edges or neurons.
   LayerStream(DeviceMemory const& memory, TrainingKernels<Scalar> const& host, Weights const& weights,
               LayerStrips const& strips, std::size_t strip_size)
       : memory_(memory),
@@ -39,7 +39,7 @@ public:
     for (auto& buffer : buffers_) buffer = Buffer(memory, sizes);
   }
 
-  /// Device memory of the buffers for such a network and strips of this size, in bytes.
+  /// Device memory of the buffers for such a network and strips of strip_size, in bytes.
   static std::size_t bytes_for(Network const& network, std::vector<TrainedFormat> const& formats,
                                std::size_t strip_size) {
     Sizes sizes{strip_size};
@@ -51,8 +51,8 @@ public:
                 sizes.weights * sizeof(Scalar) + sizes.outputs * sizeof(double));
   }
 
-  /// The strip, which kernels launched next on the lane may use until the next call. All kernels launched before are
-  /// done then.
+  /// Returns a strip that kernels launched next on the lane may use until the next call. Waits for all kernels launched
+  /// before.
   DirectedLayer<Scalar> acquire(Lane const& lane, LayerUse const& use) {
     lane.fence("varve: the strip before is done");
     if (ahead_ != use) load(use);
@@ -63,14 +63,14 @@ public:
     return {strips_->of(use), buffer.used_edges, buffer.used_weights, buffer.used_bias, buffer.used_places};
   }
 
-  /// Starts to copy the strip that will be acquired next. To be called once the kernels of the present one have been
-  /// launched. The strip must not change until it is acquired or forgotten.
+  /// Starts to copy the strip that will be acquired next. Call after launching the kernels of the present one. The
+  /// strip must not change until it is acquired or forgotten.
   void prefetch(LayerUse const& use) {
     load(use);
     ahead_ = use;
   }
 
-  /// Forgets a strip that was copied ahead, once it has been copied, because weights have changed or are going to.
+  /// Waits for a strip that is being prefetched and forgets it. Call it when weights have changed or will change.
   void forget() {
     copies_->fence("varve: no weights are copied");
     ahead_.reset();
@@ -93,7 +93,7 @@ private:
     }
   };
 
-  /// An array on the device, and on GPUs the pinned memory from which it is copied.
+  /// An array on the device and, on GPUs, the pinned memory from which it is copied.
   template <class Number>
   struct Piece {
     DeviceNumbers<Number> on_device;
@@ -113,7 +113,7 @@ private:
     DeviceNumbers<Scalar> weights;
     Piece<double> bias;
     Piece<std::uint32_t> places;
-    // the parts that hold the present strip
+    // the parts that the present strip uses
     RowsOnDevice used_edges;
     DeviceNumbers<Scalar const> used_weights;
     DeviceNumbers<double const> used_bias;
@@ -164,7 +164,7 @@ private:
     return numbers.part(first, first + count);
   }
 
-  /// Does not fence.
+  /// Copies weights to the array. Does not fence.
   DeviceNumbers<Scalar const> put_weights(DeviceNumbers<Scalar> const& array,
                                           DeviceNumbers<Scalar const> const& weights) const {
     auto const target = array.part(0, weights.size());
@@ -177,7 +177,7 @@ private:
     return put_changed(piece, numbers, [](auto const&) {});
   }
 
-  /// Puts the numbers minus `shift`.
+  /// Copies the numbers minus `shift` to the piece.
   DeviceNumbers<std::uint32_t const> put_shifted(Piece<std::uint32_t> const& piece,
                                                  DeviceNumbers<std::uint32_t const> const& numbers,
                                                  std::size_t shift) const {
@@ -186,7 +186,7 @@ private:
     });
   }
 
-  /// Copies numbers to the piece; `change` may change the copy while it is on the host.
+  /// Copies numbers to the piece; `change` may modify them on the host.
   template <class Number, class Change>
   DeviceNumbers<Number const> put_changed(Piece<Number> const& piece, DeviceNumbers<Number const> const& numbers,
                                           Change const& change) const {
@@ -208,10 +208,10 @@ private:
   TrainingKernels<Scalar> const& host_;
   Weights const* weights_;
   LayerStrips const* strips_;
-  std::unique_ptr<Lane> copies_;  ///< where copies to the device run
-  std::unique_ptr<Lane> on_host_; ///< where the host shifts numbers
+  std::unique_ptr<Lane> copies_;  ///< the stream of copies to the device
+  std::unique_ptr<Lane> on_host_; ///< the lane on which the host shifts numbers
   Buffer buffers_[2];
-  std::size_t current_ = 0; ///< the buffer whose strip kernels use
+  std::size_t current_ = 0; ///< the buffer that kernels use
   std::optional<LayerUse> ahead_;
 };
 

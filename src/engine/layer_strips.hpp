@@ -19,12 +19,12 @@ struct LayerUse {
 };
 
 /// Neighbouring rows of a layer with all their edges: outputs in the forward direction, inputs in the backward one. A
-/// layer that is too large for the device passes through it strip by strip. Every chain of fma lies within one row, so
-/// strips change no bit.
+/// layer that is too large for the device is streamed strip by strip. Every chain of fma is within one row, so strips
+/// change no bit.
 struct LayerStrip {
   std::size_t first_row = 0, num_rows = 0;
-  std::size_t first_edge = 0, num_edges = 0; ///< of the edges in the direction's order
-  bool is_first = true;                      ///< is used first; backward, the gradients of biases go with it
+  std::size_t first_edge = 0, num_edges = 0; ///< in the direction's order of edges
+  bool is_first = true;                      ///< the strip is used first; backward, it also has the gradients of biases
 
   bool operator==(LayerStrip const&) const = default;
 };
@@ -32,13 +32,13 @@ struct LayerStrip {
 /// The size of strips if no layer is cut.
 inline constexpr std::size_t kWholeLayers = std::numeric_limits<std::size_t>::max();
 
-/// The least size of strips for a layer of this width: one that holds any row, whatever its edges.
+/// The least size of strips for a layer of this width: a strip then has room for any row.
 constexpr std::size_t strip_size_of_row(std::size_t width) { return width + 1; }
 
-/// Cuts rows into strips whose weights and rows together are at most `size` (but a strip has at least one row).
-/// row_pointers: the first edge of each row, then the number of edges; dense_width: weights of each row if the layer is
-/// stored as a dense matrix, 0 if only edges have weights. In the order of use: forward by ascending rows, backward by
-/// descending ones, so that the last gradients, which the optimizer takes first, come first.
+/// Cuts rows into strips with at most `size` weights and rows together (but at least one row). row_pointers: the first
+/// edge of each row, then the number of edges; dense_width: weights of each row if the layer is stored as a dense
+/// matrix, 0 if it is stored by edges. Returns the strips in the order of use: forward by ascending rows, backward by
+/// descending rows, because the optimizer needs the last gradients first.
 std::vector<LayerStrip> cut_rows(std::span<std::uint32_t const> row_pointers, std::size_t dense_width, std::size_t size,
                                  LayerUse::Direction direction);
 

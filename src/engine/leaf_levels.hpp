@@ -9,16 +9,16 @@
 
 namespace varve {
 
-/// Device memory for partial sums over leaves (TreeLevels), shared by all strips of layers, one after the other, or on
-/// GPUs by groups of neighbouring layers, whose sums one launch adds up.
+/// Device memory for partial sums over leaves (TreeLevels), which all strips of layers use one after the other. On
+/// GPUs, groups of neighbouring layers share it, and one launch adds up their sums.
 template <class Scalar>
 class LeafLevels {
 public:
   using Levels = GradientLevels<Scalar>;
 
   LeafLevels() = default;
-  /// Memory for every strip of every layer, for series of layers with up to series_sums sums, for groups of up to
-  /// group_layers() layers, of at most most_layers, and for up to max_leaves leaves.
+  /// Allocates memory for every strip of every layer, for series of layers with up to series_sums sums, and for groups
+  /// of up to group_layers() layers (at most most_layers), for up to max_leaves leaves.
   template <class Layers>
   LeafLevels(TrainingKernels<Scalar> const& kernels, Layers const& layers, LayerStrips const& strips,
              std::size_t max_leaves, std::size_t series_sums = 0, std::size_t most_layers = 1)
@@ -59,7 +59,7 @@ public:
   }
 
   /// The levels for the backward passes of a group of layers like this one, with num_edges edges and num_outputs
-  /// outputs together, over num_leaves leaves.
+  /// outputs in total, over num_leaves leaves.
   template <class OfLayer>
   Levels of_group(OfLayer const& layer, LayerStrip const& whole, std::size_t num_edges, std::size_t num_outputs,
                   std::size_t num_leaves) const {
@@ -69,7 +69,7 @@ public:
     return levels;
   }
 
-  /// The levels for the backward pass of a series of layers over num_leaves leaves, by one run for each processor.
+  /// The levels for the backward pass of a series of layers over num_leaves leaves, with one run per processor.
   Levels of_series(std::size_t num_edges, std::size_t num_outputs, std::size_t num_leaves) const {
     auto const leaves = static_cast<int>(num_leaves);
     int const per_run = kernels_->leaves_of_series(leaves);
@@ -77,14 +77,14 @@ public:
             {bias_, num_outputs, levels_of(per_run), per_run, leaves}};
   }
 
-  /// A bound of the device memory, in bytes, for any strip of up to `size` gradients of a layer of this shape, which
+  /// Upper bound in bytes of the device memory for any strip of up to `size` gradients of a layer of this shape, which
   /// has up to num_edges edges, and for up to max_leaves leaves.
   static std::size_t most_bytes(TrainingKernels<Scalar> const& kernels, std::size_t num_inputs, std::size_t num_outputs,
                                 std::size_t num_edges, bool is_dense, std::size_t size, std::size_t max_leaves) {
     std::size_t const gradients = std::min(is_dense ? num_inputs * num_outputs : num_edges, size);
     std::size_t most_of_weights = 0;
     std::size_t most_of_bias = 0;
-    // Fewer rows make more runs, so rows are tried from 1 on, in steps of an eighth: runs grow by half at most in one.
+    // Fewer rows give more runs, so rows are tried from 1 on, in steps of an eighth: runs grow by half at most in one.
     for (std::size_t rows = size == kWholeLayers ? num_inputs : 1; rows <= num_inputs;) {
       std::size_t const end = std::min(num_inputs, rows + rows / 8);
       std::size_t const most = std::min(gradients, end * num_outputs);
@@ -101,28 +101,28 @@ public:
     return (most_of_weights + most_of_bias) * sizeof(Scalar);
   }
 
-  /// A bound of the device memory, in bytes, for groups of up to most_layers layers, whose levels take up to
-  /// bytes_of_layer each.
+  /// Upper bound in bytes of the device memory for groups of up to most_layers layers, whose levels have up to
+  /// bytes_of_layer bytes each.
   static std::size_t most_bytes_of_groups(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
                                           std::size_t bytes_of_layer) {
     return std::max(bytes_of_layer, std::min(kernels.traits().group_bytes, most_layers * bytes_of_layer));
   }
 
-  /// A bound of the additional device memory, in bytes, for series of layers with up to series_sums sums.
+  /// Upper bound in bytes of the additional device memory for series of layers with up to series_sums sums.
   static std::size_t most_bytes_of_series(TrainingKernels<Scalar> const& kernels, std::size_t series_sums,
                                           std::size_t max_leaves) {
     return 2 * most_of_series(kernels, max_leaves, series_sums) * sizeof(Scalar);
   }
 
 private:
-  /// The most layers of a group, of at most most_layers, whose levels take up to bytes_of_layer each.
+  /// The most layers of a group, at most most_layers, whose levels have up to bytes_of_layer bytes each.
   static std::size_t most_group_layers(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
                                        std::size_t bytes_of_layer) {
     return std::max<std::size_t>(
         1, std::min(most_layers, kernels.traits().group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
   }
 
-  /// Elements for the sums of a series, and for up to max_leaves leaves.
+  /// Number of elements for the sums of a series and up to max_leaves leaves.
   static std::size_t most_of_series(TrainingKernels<Scalar> const& kernels, std::size_t max_leaves,
                                     std::size_t series_sums) {
     std::size_t most = 0;

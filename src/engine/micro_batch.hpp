@@ -21,7 +21,7 @@ struct TrainingSet {
   std::size_t num_samples = 0;
 };
 
-/// The rows of a set that are under way, their answers, and the losses that come back to the host.
+/// The rows of a set that are being computed, their answers, and the losses that are copied back to the host.
 template <class Scalar>
 class MicroBatch {
 public:
@@ -40,7 +40,7 @@ public:
 
   int num_leaves() const { return num_leaves_; }
 
-  /// Takes these rows of the set. Waits for those before.
+  /// Selects these rows of the set. Waits for the previous rows.
   void take(Lane const& lane, Set const& set, std::span<std::uint64_t const> rows) {
     num_positions_ = static_cast<int>(rows.size());
     num_leaves_ = static_cast<int>(varve::num_leaves<Scalar>(rows.size()));
@@ -50,14 +50,14 @@ public:
     if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
   }
 
-  /// Brings the rows' samples, of `width` neurons, to a panel. Does not fence.
+  /// Gathers the rows' samples, of `width` neurons, in a panel. Does not fence.
   void gather(Lane const& lane, Set const& set, Panel const& panel, std::size_t width) {
     rows_.send(lane, static_cast<std::size_t>(num_positions_));
     if (!set.labels.empty()) labels_.send(lane, static_cast<std::size_t>(num_positions_));
     kernels_->gather_positions(lane, set.samples, rows_.on_device(), panel, width, num_positions_);
   }
 
-  /// Writes the errors of the outputs, of `width` neurons, and starts to bring the losses back. Does not fence.
+  /// Writes the errors of the outputs, of `width` neurons, and starts to copy the losses to the host. Does not fence.
   void answer(Lane const& lane, Set const& set, Panel const& outputs, Panel const& errors, Activation const& activation,
               std::size_t width) {
     AnsweredOutputs<Scalar> answered;
@@ -80,7 +80,7 @@ public:
     is_right_.bring_back(lane, static_cast<std::size_t>(num_positions_));
   }
 
-  /// Waits for the losses of answer(); appends them to `losses` and adds right answers to num_right.
+  /// Waits for the losses of answer(), appends them to `losses` and adds the number of right answers to num_right.
   void add_losses(Lane const& lane, std::vector<double>& losses, std::size_t& num_right) {
     lane.fence("varve: losses are there");
     is_under_way_ = false;

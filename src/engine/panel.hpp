@@ -22,9 +22,8 @@ struct SamplesOnDevice {
   std::size_t num_entries = 0;
 };
 
-/// A dense matrix in memory that the device of a backend can access: element (row, column) is number
-/// row * row_stride + column * column_stride of `data`, an array of float or double, as the precision of the engine
-/// says.
+/// A dense matrix in memory that the device of a backend can access: element (row, column) is element row * row_stride
+/// + column * column_stride of `data`, an array of float or double, depending on the precision of the engine.
 template <class Address>
 struct DeviceMatrix {
   Address data = nullptr;
@@ -34,16 +33,16 @@ struct DeviceMatrix {
 using DeviceInput = DeviceMatrix<void const*>;
 using DeviceOutput = DeviceMatrix<void*>;
 
-/// Launches on a lane that convert `count` numbers on the device, which were copied there in fewer bits.
+/// Launches on a lane that widen `count` numbers on the device, which were copied in fewer bits.
 struct WidenLaunches {
   void (*pointers)(Lane const& lane, std::uint32_t const* from, EdgeOffset* to, std::size_t count);
   void (*columns)(Lane const& lane, std::uint16_t const* from, NeuronIndex* to, std::size_t count);
 };
 
 /// The activations of a batch on a device: two buffers of tiles, the sample at each position, and the number of
-/// positions. Position p lies in slot from_slot(p) after a list of live samples has been made, else in slot p. Counts
-/// stay on the device; the host knows upper bounds (exact ones if it shares memory with the device). This class is what
-/// the host knows; PanelOn has the arrays.
+/// positions. Position p is slot from_slot(p) after a list of live samples was made, else slot p. Counts stay on the
+/// device; the host knows upper bounds (exact ones if it shares memory with the device). This class has the host's
+/// state; PanelOn has the arrays.
 class Panel {
 public:
   static constexpr std::size_t slot_granularity = 64; ///< a multiple of the samples of every tile shape
@@ -52,17 +51,17 @@ public:
   struct Size {
     std::size_t max_samples = 0;
     std::size_t max_neurons = 0;
-    std::size_t max_lists = 0; ///< times that samples are listed or compacted in a run
+    std::size_t max_lists = 0; ///< lists and compactions of samples in a run
     std::size_t num_bits = 0;  ///< input neurons if layer 0 reads samples as bits, else 0
     bool finds_equal = false;  ///< equal samples are searched
   };
 
-  /// Slots of this many samples: a multiple of slot_granularity.
+  /// Number of slots for this many samples, a multiple of slot_granularity.
   static std::size_t slots_of(std::size_t samples) {
     return (samples + slot_granularity - 1) / slot_granularity * slot_granularity;
   }
 
-  /// Device memory of a panel of this size, in bytes. `scalar_bytes`: of an activation.
+  /// Device memory of a panel of this size, in bytes. `scalar_bytes`: bytes of an activation.
   static std::size_t bytes(Size const& size, std::size_t scalar_bytes) {
     std::size_t const slots = slots_of(size.max_samples);
     std::size_t const equal_bytes =
@@ -78,8 +77,7 @@ public:
   /// Starts a run on these samples.
   virtual void start(Lane const& lane, SamplesOnDevice const& samples) = 0;
 
-  /// Lists the live samples, which have the last stamp; from now on only they have positions. Call only after
-  /// advance().
+  /// Lists the live samples, those with the last stamp; afterwards only they have positions. Call only after advance().
   virtual void list_live(Lane const& lane) = 0;
 
   /// The number of live samples, computed on the device from the stamps of the last launch. Fences.
@@ -88,7 +86,7 @@ public:
   /// Copies the number of samples from the device. Fences.
   virtual int count_samples(Lane const& lane) const = 0;
 
-  /// What is on the device.
+  /// Addresses on the device.
   struct Arrays {
     void* source;         ///< tiles of the last activations
     int* live_stamps;     ///< by position
@@ -101,27 +99,26 @@ public:
   };
   virtual Arrays arrays() const = 0;
 
-  /// What the host knows of a run, besides its samples.
+  /// The host's state of a run, besides its samples.
   using Progress = std::tuple<int, int, int, int, int, int, int, bool, bool>;
   Progress progress() const {
     return {current_,     current_list_, num_lists_, stamp_,      max_samples_,
             num_neurons_, tile_samples_, is_listed_, seeks_equal_};
   }
-  /// To be called after launches that have brought these samples as far as others that were brought there by calls.
+  /// Call after a replay of recorded launches on these samples. progress: progress() after the recorded calls.
   void take_progress(SamplesOnDevice const& samples, Progress const& progress) {
     set_samples(samples);
     std::tie(current_, current_list_, num_lists_, stamp_, max_samples_, num_neurons_, tile_samples_, is_listed_,
              seeks_equal_) = progress;
   }
 
-  /// Lowers the host's upper bound of the number of samples, which the caller has counted.
+  /// Lowers the host's upper bound of the number of samples to a number that the caller has counted.
   void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
 
   /// True if the activations are in tiles; false while they are still sparse in samples().
   bool is_expanded() const { return tile_samples_ != 0; }
 
-  /// To be called after a launch that read source() and wrote target(), position by position, in tiles of this many
-  /// samples.
+  /// Call after a launch that read source() and wrote target(), position by position, in tiles of tile_samples samples.
   void advance(int num_neurons, int tile_samples) {
     current_ = 1 - current_;
     num_neurons_ = num_neurons;

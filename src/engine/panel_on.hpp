@@ -41,7 +41,7 @@ public:
     allocate(is_worth_it_, "varve::equal_samples_found", 1);
   }
 
-  /// expand() writes the samples to tiles.
+  /// Starts a run; expand() writes the samples to tiles.
   void start(Lane const& lane, SamplesOnDevice const& samples) override {
     auto const& space = instance_of<ExecutionSpace>(lane);
     set_samples(samples);
@@ -59,7 +59,7 @@ public:
                            StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
                                       static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
     };
-    constexpr int short_range = 8192; // takes a thread less time than starting others
+    constexpr int short_range = 8192; // one thread is faster than starting others
     if (length > short_range) {
       start(Kokkos::RangePolicy<ExecutionSpace>(space, 0, length));
     } else {
@@ -83,8 +83,8 @@ public:
     tile_samples_ = Tile::num_samples;
   }
 
-  /// To be called after a launch that appended the samples it kept to target(), in tiles of this many samples, and
-  /// counted them in next_count().
+  /// Call after a launch that appended the samples it kept to target(), in tiles of tile_samples samples, and counted
+  /// them in next_count().
   void advance_compacted(ExecutionSpace const& space, int num_neurons, int tile_samples) {
     advance(num_neurons, tile_samples);
     ++num_lists_;
@@ -102,7 +102,7 @@ public:
     return live;
   }
 
-  /// Does what list_live() does, and removes live samples whose activations all equal `cap` to the list saturated().
+  /// list_live() that moves live samples whose activations all equal `cap` to the list of saturated samples.
   void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
     find_saturated(space,
                    FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
@@ -111,7 +111,7 @@ public:
     list(space, unsaturated_stamps_);
   }
 
-  /// Lists one of each kind of samples that are equal in all bits; from now on it represents the others. Does nothing
+  /// Lists one sample of each set of samples that are equal in all bits; it then represents the others. Does nothing
   /// unless Size::finds_equal was set.
   void list_distinct(ExecutionSpace const& space) {
     if (represented_by_.size() == 0 || max_samples_ == 0) return;
@@ -129,7 +129,7 @@ public:
     is_listed_ = true;
   }
 
-  /// Moves all samples to slots in order, in tiles of this many samples, unless they are there already.
+  /// Compacts all samples into consecutive slots of tiles of tile_samples samples, unless they are there already.
   void compact(ExecutionSpace const& space, int tile_samples) {
     if (!is_listed_ && tile_samples == tile_samples_) return;
     move_live_samples(space,
@@ -139,7 +139,7 @@ public:
     advance(num_neurons_, tile_samples);
   }
 
-  /// The arrays for a kernel that takes all samples through one layer, with a new stamp for live samples.
+  /// The arrays for a kernel that computes one layer for all samples, with a new stamp for live samples.
   LayerPass<Scalar> next_pass() {
     ++stamp_;
     return same_pass();
@@ -165,10 +165,10 @@ public:
   }
 
   ArrayView<Scalar const> source() const { return buffers_[current_]; }
-  /// source() for a launch that overwrites it when it has read it.
+  /// source() for a launch that overwrites it after reading it.
   ArrayView<Scalar> reusable_source() { return buffers_[current_]; }
   ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
-  /// Position -> slot; empty: position p lies in slot p.
+  /// Position -> slot; empty: position p is slot p.
   ArrayView<int const> from_slot() const {
     return is_listed_ ? ArrayView<int const>(from_slot_[current_list_]) : ArrayView<int const>();
   }
@@ -199,7 +199,7 @@ private:
                 samples.value_stride};
   }
 
-  /// Allocates zeros: kernels compute whole tiles, and what they read past the last sample must be a finite number.
+  /// Allocates zeros: kernels compute whole tiles, and values past the last sample must be finite.
   template <class Array>
   static void allocate(Array& array, char const* label, std::size_t size) {
     array = Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), size);
@@ -227,7 +227,7 @@ private:
   DeviceSamples<ExecutionSpace, Scalar> samples_;
   DeviceArray<ExecutionSpace, Scalar> buffers_[2];
   DeviceArray<ExecutionSpace, int> ids_[2];
-  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the list in use, and room for a list made from it
+  DeviceArray<ExecutionSpace, int> from_slot_[2]; ///< the present list, and room for the next one
   DeviceArray<ExecutionSpace, int> live_stamps_;
   DeviceArray<ExecutionSpace, int> unsaturated_stamps_;
   DeviceArray<ExecutionSpace, int> saturated_ids_;

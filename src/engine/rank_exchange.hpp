@@ -9,7 +9,7 @@
 
 namespace varve {
 
-/// Host memory that is sent to a rank, or filled by one.
+/// Host memory that is sent to a rank, or received from it.
 struct RankBytes {
   std::size_t rank = 0;
   std::byte* bytes = nullptr;
@@ -19,11 +19,11 @@ struct RankBytes {
 /// The messages of a transfer.
 struct RankMessages {
   std::vector<RankBytes> sent, received;
-  double bytes_read = 0.0; ///< bytes that others read from this rank's memory because of these messages
+  double bytes_read = 0.0; ///< bytes that other ranks read from this rank's memory because of these messages
 };
 
 /// Messages between ranks that run or train one network together: activations, sums of gradients, new weights, losses.
-/// All ranks start the same transfers and call the gathering functions, which are collectives, in the same order.
+/// All ranks must start the same transfers and call the gather functions, which are collectives, in the same order.
 class RankExchange {
 public:
   /// The size of every part of gather_parts() is a multiple of this many bytes.
@@ -35,11 +35,11 @@ public:
   virtual std::size_t num_ranks() const = 0;
 
   /// Starts transfer `number` and returns at once: sends and receives these pieces of memory, which must stay valid
-  /// until the transfer is over. Pieces between the same two ranks are matched in their order. `number` must not be
-  /// that of a transfer in progress; different ranks may start transfers in different orders.
+  /// until the transfer is over. Pieces between the same two ranks are matched in order. `number` must differ from all
+  /// transfers in progress; different ranks may start transfers in different orders.
   virtual void start(int number, std::vector<RankBytes> const& sent, std::vector<RankBytes> const& received) = 0;
 
-  /// Returns true once transfer `number` is over, and forgets it then.
+  /// Returns true once transfer `number` is over, and then forgets it.
   virtual bool is_over(int number) = 0;
 
   /// Gathers the numbers, or the texts, of all ranks on every rank, in rank order.
@@ -50,12 +50,11 @@ public:
   /// Gathers the numbers of all ranks on rank 0, in rank order; other ranks get an empty list.
   virtual std::vector<double> gather_on_root(std::vector<double> const& numbers) = 0;
 
-  /// True if the parts of gather_parts() may lie in the device memory of this backend; else they must lie in host
-  /// memory.
+  /// True if the parts of gather_parts() may be in the device memory of this backend; else they must be in host memory.
   virtual bool reaches_memory_of(Backend backend) const = 0;
 
-  /// Fills `parts` with the parts of all ranks, contiguous in rank order; this rank's own part is in its place already.
-  /// `sizes`: bytes of each rank's part.
+  /// Fills `parts` with the parts of all ranks, contiguous in rank order; this rank's own part must be in place
+  /// already. `sizes`: bytes of each rank's part.
   virtual void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) = 0;
 };
 

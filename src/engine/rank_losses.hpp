@@ -10,10 +10,10 @@ namespace varve {
 
 /// The losses of the leaves that one rank has computed.
 struct RankLosses {
-  std::vector<double> leaves; ///< the sum of each leaf
+  std::vector<double> leaves; ///< the sum over each leaf
   std::size_t num_samples = 0;
   std::size_t num_right = 0;
-  double seconds = 0.0; ///< time for computing them
+  double seconds = 0.0; ///< time to compute them
 
   /// Appends leaves with the losses of these samples; only the last leaf may have fewer than leaf_samples.
   void add(std::vector<double> const& losses, std::size_t leaf_samples);
@@ -25,7 +25,7 @@ LossSum sum_of(RankLosses const& losses);
 /// The losses of all ranks, whose leaves follow each other in rank order. Collective.
 std::vector<RankLosses> gather(RankExchange& exchange, RankLosses const& own);
 
-/// The losses of several ranks as if one rank had computed them; seconds are those of all ranks together.
+/// The losses of several ranks as if one rank had computed them; seconds are added up over all ranks.
 RankLosses joined(std::vector<RankLosses> const& ranks);
 
 } // namespace varve

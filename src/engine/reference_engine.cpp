@@ -10,7 +10,7 @@
 namespace varve {
 namespace {
 
-/// The plain loops of reference/ behind the interface of the engines: slow and correct.
+/// The plain loops of reference/ as an engine: slow and correct.
 class ReferenceEngine final : public Inference {
 public:
   ReferenceEngine(NetworkToRun const& network, InferenceOptions const& options) : network_(network), options_(options) {

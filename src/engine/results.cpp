@@ -105,7 +105,7 @@ void Results::write(Lane const& lane, Panel const& panel, std::vector<int> const
   kernels_.write_rows(lane, panel, outputs, send(lane, end_of_samples(samples, ends), ends_), target);
 }
 
-/// Fills hash, live samples and their counts.
+/// Sets hash, live samples and their counts.
 SampleEnds Results::summarize(Lane const& lane, Panel const& panel, std::vector<int> const& counts,
                               SampleNumbers const& samples, PanelOutputs const& outputs, BatchResult& result) {
   auto const num_saturated = static_cast<std::size_t>(counts.back());
@@ -176,15 +176,15 @@ std::vector<int> Results::fetch(Lane const& lane, int const* numbers, std::size_
   return {fetched_.as<int>(), fetched_.as<int>() + count};
 }
 
-/// Copies numbers from the host to `room` on the device, which grows if it must.
+/// Copies numbers from the host to `room` on the device, which grows if necessary.
 int const* Results::send(Lane const& lane, std::vector<int> const& numbers, DeviceBytes& room) {
   kernels_.memory().make_room(lane, room, numbers.size(), sizeof(int), "varve::results");
   lane.copy_to_device(room.data(), numbers.data(), numbers.size() * sizeof(int));
   return room.as<int>();
 }
 
-/// Copies the panel's last activations to the host in blocks of rows and keeps what is wanted. Saturated samples have
-/// equal activations, so their prediction is output 0.
+/// Copies the panel's last activations to the host in blocks of rows and keeps the wanted results. Saturated samples
+/// have equal activations, so their prediction is output 0.
 template <class Scalar>
 void Results::collect_rows(Lane const& lane, Panel const& panel, SampleNumbers const& samples, SampleEnds const& ends,
                            std::size_t num_rows, PanelOutputs const& outputs, WantedOutputs wanted,

@@ -13,21 +13,21 @@ namespace varve {
 struct SampleEnds {
   std::vector<int> live;        ///< samples whose activations are in the panel
   std::vector<int> positions;   ///< position of live[i] in the panel; empty unless has_represented
-  std::vector<int> saturated;   ///< samples that left because they were saturated for ever
-  bool has_represented = false; ///< false: the lists are those of the panel, and live[i] is at position i
+  std::vector<int> saturated;   ///< samples that left because they were permanently saturated
+  bool has_represented = false; ///< false: the lists are the panel's, and live[i] is at position i
 
   /// The position of live[i] in the panel.
   int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
 };
 
-/// The samples of a batch, by their numbers.
+/// The number of samples of a batch, and the index of the first.
 struct SampleNumbers {
   std::size_t num_samples = 0;
   SampleIndex first_sample = 0;
 };
 
-/// Copies the wanted results of a run from the panel to the host. It copies nothing else, because a run may have many
-/// batches of less than a millisecond each.
+/// Copies the wanted results of a run from the panel to the host, and nothing else, because a run may have many batches
+/// of less than a millisecond each.
 class Results {
 public:
   /// The kernels must outlive this object.
@@ -36,12 +36,12 @@ public:
   /// The number of live samples after each list of the last run; last element: samples that left saturated.
   std::vector<int> fetch_counts(Lane const& lane, Panel const& panel);
 
-  /// Fills everything of `result` that depends on last activations.
+  /// Sets the members of `result` that depend on the last activations.
   void collect(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
                PanelOutputs const& outputs, WantedOutputs wanted, BatchResult& result);
 
-  /// Fills `result` as collect() does and writes the last activations, zeros too, to a matrix [samples, outputs] in the
-  /// memory of the device. Does not fence afterwards.
+  /// collect(), and also writes the last activations, including zeros, to a matrix [samples, outputs] in device memory.
+  /// Does not fence afterwards.
   void write(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
              PanelOutputs const& outputs, DeviceOutput const& target, BatchResult& result);
 
@@ -61,9 +61,9 @@ private:
                     std::size_t num_rows, PanelOutputs const& outputs, WantedOutputs wanted, BatchResult& result);
 
   KernelSet const& kernels_;
-  DeviceBytes ids_, positions_; ///< copies of SampleEnds, if some samples are represented
+  DeviceBytes ids_, positions_; ///< device copies of SampleEnds, if some samples are represented
   DeviceBytes ends_;            ///< for write(): the end of each sample
-  DeviceBytes fetched_;         ///< on the host
+  DeviceBytes fetched_;         ///< copies on the host
 };
 
 } // namespace varve

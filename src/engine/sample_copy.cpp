@@ -44,11 +44,11 @@ struct SampleCopy::Wanted {
   bool columns, values;
 };
 
-/// Neighbouring elements of an array of one set, and their place in the array of the batch.
+/// Neighbouring elements of an array of one set, and their place in the batch's array.
 struct SampleCopy::Chunk {
   SampleRows const* rows;
   std::size_t first, last; ///< elements [first, last) of the set's array
-  std::size_t place;       ///< index of the first of them in the batch's array
+  std::size_t place;       ///< index of the first element in the batch's array
   EdgeOffset shift;        ///< added to row pointers, modulo 2^64
 };
 
@@ -145,7 +145,7 @@ void SampleCopy::make_room(DeviceBytes& array, std::size_t count, std::size_t nu
   memory_.make_room(*lane_, array, count, number_bytes, "varve::staged_samples");
 }
 
-/// `pointers`, `columns`: the narrowest lanes that the batch allows.
+/// `pointers`, `columns`: the narrowest lanes that are wide enough for the batch.
 void SampleCopy::copy(NumberLane& pointers, NumberLane& columns, SampleArrays const& arrays, SampleBatch const& batch,
                       Wanted const& wanted) {
   pointers.begin(*lane_, arrays.row_pointers.data(), batch.num_samples() + 1);
@@ -176,8 +176,8 @@ void SampleCopy::copy(NumberLane& pointers, NumberLane& columns, SampleArrays co
   if (wanted.values) copied_bytes_ += values_.num_bytes();
 }
 
-/// Starts copies of the columns from where they are. Returns false, and does nothing, unless all lie in the width of
-/// the lane in memory that a reader has put them into.
+/// Starts to copy the columns directly from the samples' memory. Returns false and copies nothing unless a reader has
+/// stored all of them in memory of the right kind, in the width of the lane.
 bool SampleCopy::send_ready(NumberLane& lane, SampleArrays const& arrays, SampleBatch const& batch) const {
   if (is_in_place_) return false;
   auto const lies_ready = [&](SampleRows const& rows) {
@@ -278,7 +278,7 @@ void SampleCopy::put_values(Chunk const& chunk) {
   }
 }
 
-/// Writes number_at(chunk.first) ... number_at(chunk.last - 1) to the lane, rounded to its type, and sends them.
+/// Writes number_at(chunk.first) ... number_at(chunk.last - 1) to the lane, rounded to its type, and starts the copy.
 template <class Number, class NumberAt>
 void SampleCopy::put(NumberLane& lane, Chunk const& chunk, NumberAt const& number_at) {
   auto* const numbers = lane.numbers<Number>() + chunk.place;

@@ -14,16 +14,16 @@
 
 namespace varve {
 
-/// Turns dense samples that lie on the device into the sparse samples that kernels read, there. Its arrays grow when a
-/// batch has more samples or nonzero values.
+/// Converts dense samples on the device into the sparse samples that kernels read. Its arrays grow if a batch has more
+/// samples or nonzero values.
 class DenseSamples {
 public:
   /// `input_name`: the name of the samples in messages. The kernels must outlive this object.
   DenseSamples(KernelSet const& kernels, std::string input_name)
       : kernels_(kernels), input_name_(std::move(input_name)) {}
 
-  /// The samples [samples, neurons] of the rows, which are valid until the next call. Throws InputError, naming the
-  /// sample, if a value is not finite. first_sample: the number of the first one.
+  /// The samples [samples, neurons] of the rows, valid until the next call. first_sample: the number of the first one.
+  /// Throws InputError, naming the sample, if a value is not finite.
   SamplesOnDevice read(Lane const& lane, DeviceInput const& rows, SampleIndex first_sample);
 
 private:
@@ -32,8 +32,7 @@ private:
   SampleArrays arrays_;
 };
 
-/// Uploads of samples to two places on the device, so that another thread can upload the next batch while one is
-/// computed.
+/// Uploads samples to two places on the device, so that another thread can upload the next batch while one is computed.
 class SampleUpload {
 public:
   static constexpr std::size_t num_places = 2;
@@ -42,17 +41,17 @@ public:
   SampleUpload(KernelSet const& kernels, std::string const& input_name)
       : copy_(kernels.memory(), kernels.widen(), kernels.scalar_bytes(), kernels.memory().is_host(), input_name) {}
 
-  /// Bytes on the device for a sample with this many entries, both places together.
+  /// Bytes on the device for a sample with `entries` entries, both places together.
   static std::size_t bytes_per_sample(KernelSet const& kernels, std::size_t entries, bool has_one_value) {
     return SampleCopy::bytes_per_sample(num_places, entries, has_one_value, kernels.scalar_bytes(),
                                         kernels.memory().is_host());
   }
 
-  /// Copies samples to a free place on the device; does nothing if both places are taken. Any thread may call it.
+  /// Copies samples to a free place on the device; does nothing if both places are in use. Any thread may call it.
   void upload(SampleBatch const& samples);
 
-  /// Returns these samples on the device, where they stay until release(); uploads them unless upload() has. Discards
-  /// other samples that were uploaded before them.
+  /// Returns these samples on the device, where they stay until release(); uploads them unless upload() did. Discards
+  /// other samples that were uploaded earlier.
   SamplesOnDevice take(SampleBatch const& samples);
 
   /// Frees the place of the samples that take() returned last.
@@ -63,7 +62,7 @@ public:
 
 private:
   struct Place {
-    std::optional<SampleBatch> batch; ///< the uploaded batch; keeps the sets alive that samples read in place
+    std::optional<SampleBatch> batch; ///< the uploaded batch; keeps sets that are read in place alive
     SampleArrays arrays;
     SamplesOnDevice samples;
   };

@@ -16,18 +16,18 @@
 
 namespace varve {
 
-/// The part of a training step that several ranks share: the owner of a part of a bundle (engine/step_shares.hpp)
-/// gets the sums of all ranks' subtrees for it, adds them by the tree over leaves, takes its step and gives the new
-/// weights to all (StepTransport), while layers below are computed. A device does this work on an instance of its own,
-/// whose kernels go before those of the passes.
+/// The part of a training step that several ranks share. The owner of a part of a bundle (engine/step_shares.hpp) gets
+/// the sums of all ranks' subtrees for it, adds them by the tree over leaves, steps its weights and gives the new
+/// weights to all ranks (StepTransport), while earlier layers are computed. A device runs this work on a separate
+/// instance, whose kernels have priority over those of the passes.
 template <class Scalar>
 class SharedStep {
 public:
   using Sums = DeviceNumbers<Scalar>;
   using Weights = TrainedWeights<Scalar>;
 
-  /// All must outlive this object, whose destructor is collective. `kernels`: those of the weights. reads_peers: read
-  /// the memory of other ranks if possible.
+  /// All must outlive this object, whose destructor is collective. `kernels`: the kernels of the weights' memory.
+  /// reads_peers: read the memory of other ranks if possible.
   SharedStep(TrainingKernels<Scalar> const& kernels, RankExchange& exchange, Weights& weights, bool reads_peers)
       : kernels_(kernels),
         exchange_(&exchange),
@@ -35,7 +35,7 @@ public:
         shares_(weights.parts(), exchange.rank()),
         transport_(kernels.memory(), exchange, shares_, weights, reads_peers) {}
 
-  /// Takes the present arrays of the weights, which have been replaced by others of the same sizes.
+  /// Uses the present arrays of the weights, which have been replaced by others of the same sizes.
   void take_arrays() { transport_.take_arrays(); }
 
   /// Begins a step in which rank r computes the leaves [cuts[r], cuts[r + 1]). Collective if the cuts have changed.
@@ -49,9 +49,9 @@ public:
     transport_.take_subtrees();
   }
 
-  /// Gives the others this rank's sums of a bundle, one array for each of its subtrees, and takes up what has come
-  /// meanwhile. The arrays must not change until finish(). `from` has been given the kernels that compute them; it is
-  /// not waited for.
+  /// Gives other ranks this rank's sums of a bundle, one array for each of its subtrees, and processes messages that
+  /// have arrived. The arrays must not change until finish(). `from`: the lane of the kernels that compute the sums; it
+  /// is not waited for.
   void send(Lane const& from, std::size_t bundle, std::vector<Sums> const& sums) {
     Stopwatch const time;
     own_sums_.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shares_.num_subtrees(shares_.rank())));
@@ -61,9 +61,9 @@ public:
     seconds_ += time.seconds();
   }
 
-  /// Waits until the passes of this rank are done and all weights are those after the step, on a GPU until the work for
-  /// that has been given to it: what `next` is given from now on begins after it. All bundles must have been sent.
-  /// Returns how long the passes took, in seconds since the step began.
+  /// Waits until the passes of this rank are done and all weights are stepped; on a GPU, until the work for that has
+  /// been enqueued, and work enqueued on `next` afterwards waits for it. All bundles must have been sent. Returns the
+  /// duration of the passes, in seconds since the step began.
   template <class AreDone>
   double finish(Lane const& next, Stopwatch const& since_begin, AreDone const& passes_are_done) {
     std::optional<double> passes;
@@ -86,18 +86,18 @@ public:
     return *passes;
   }
 
-  /// The host's time for messages, sums and steps of own parts.
+  /// Host seconds for messages, sums and steps of own parts.
   double seconds() const { return seconds_; }
-  /// Time after the passes in which nothing came from other ranks.
+  /// Seconds after the passes in which nothing arrived from other ranks.
   double wait_seconds() const { return wait_seconds_; }
-  /// Bytes that others have got.
+  /// Bytes that other ranks received.
   double bytes() const { return bytes_; }
   /// See Training::exchange_way().
   std::string way() const { return shares_.cuts().empty() ? std::string() : transport_.way(); }
 
 private:
-  /// What has happened to a bundle in this step: nothing or everything; its sums are on their way to where others get
-  /// them; messages about them travel; the same of the new weights.
+  /// State of a bundle in this step: computed, before and after the exchange; its sums are being copied for other
+  /// ranks; messages about them are in flight; the same two states for the new weights.
   enum class Phase { computed, sums_left, sums_travel, weights_left, weights_travel };
 
   DeviceMemory const& memory() const { return kernels_.memory(); }
@@ -105,7 +105,7 @@ private:
   static int sums_of(std::size_t bundle) { return static_cast<int>(2 * bundle); }        ///< number of a transfer
   static int weights_of(std::size_t bundle) { return static_cast<int>(2 * bundle + 1); } ///< number of a transfer
 
-  /// Takes up what is over. Returns true if anything was. Does not fence.
+  /// Advances bundles whose copies or messages are complete. Returns true if there were any. Does not fence.
   bool poll() {
     bool has_news = false;
     for (std::size_t bundle = phases_.size(); bundle-- > 0;)
@@ -113,7 +113,7 @@ private:
     return has_news;
   }
 
-  /// Brings a bundle to its next phase if what it waits for is over.
+  /// Moves a bundle to its next phase if the present one is complete.
   bool advance(std::size_t bundle) {
     auto& phase = phases_[bundle];
     switch (phase) {
@@ -144,7 +144,7 @@ private:
     return false;
   }
 
-  /// Adds the sums of all ranks for the own part of a bundle, takes its step and leaves the new weights to the others.
+  /// Adds the sums of all ranks for the own part of a bundle, steps its weights and makes them ready for other ranks.
   void step(std::size_t bundle) {
     auto const sums = total_.part(0, shares_.own_part(bundle).num_sums());
     kernels_.add_subtrees(*lane_, transport_.sums(*lane_, bundle, own_sums_), merges_, sums);
@@ -162,13 +162,13 @@ private:
   RankExchange* exchange_;
   Weights* weights_;
   StepShares shares_;
-  std::unique_ptr<Lane> lane_ = memory().independent_lane(LanePriority::urgent); ///< runs what ranks share
+  std::unique_ptr<Lane> lane_ = memory().independent_lane(LanePriority::urgent); ///< runs the work that ranks share
   StepTransport<Scalar> transport_;
   std::unique_ptr<LaneMark> end_of_step_ = memory().new_mark();
   DeviceNumbers<int> merges_;
   Sums total_;                 ///< sums over all subtrees for the own part of a bundle
-  std::vector<Sums> own_sums_; ///< of own subtrees
-  std::vector<Phase> phases_;  ///< of the bundles
+  std::vector<Sums> own_sums_; ///< sums of own subtrees
+  std::vector<Phase> phases_;  ///< phases of the bundles
   double seconds_ = 0.0, seconds_before_ = 0.0, wait_seconds_ = 0.0, bytes_ = 0.0;
 };
 

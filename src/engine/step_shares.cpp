@@ -11,7 +11,7 @@
 namespace varve {
 namespace {
 
-/// The bundles of a layer of which each has at most most_edges edges, the last one first.
+/// The bundles of a layer, each with at most most_edges edges, the last one first.
 std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t number, std::size_t most_edges) {
   std::size_t const count = (layer.num_edges() + most_edges - 1) / most_edges;
   std::vector<GradientBundle> bundles;
@@ -32,8 +32,8 @@ GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std:
                              std::size_t most_edges)
     : num_ranks_(num_ranks) {
   auto const& layers = network.layers();
-  std::vector<GradientBundle> from_last; // layers end their backward pass from the last to the first
-  bool is_open = false;                  // the last bundle may take one layer more
+  std::vector<GradientBundle> from_last; // the backward pass completes layers from the last to the first
+  bool is_open = false;                  // the last bundle has room for another layer
   for (std::size_t number = layers.size(); number-- > 0;) {
     auto const& layer = layers[number];
     if (layer.num_edges() > most_edges) {
@@ -94,7 +94,7 @@ std::vector<std::size_t> cuts_at(std::size_t granule, std::size_t num_leaves,
     auto const cut = static_cast<std::size_t>(std::lround(speed / all * static_cast<double>(num_granules)));
     cuts[rank] = rank == num_ranks ? num_granules : std::clamp(cut, cuts[rank - 1], num_granules);
   }
-  if (num_granules >= num_ranks) { // no rank without leaves
+  if (num_granules >= num_ranks) { // every rank gets leaves
     for (std::size_t rank = 1; rank < num_ranks; ++rank) cuts[rank] = std::max(cuts[rank], cuts[rank - 1] + 1);
     for (std::size_t rank = num_ranks; rank-- > 1;) cuts[rank] = std::min(cuts[rank], cuts[rank + 1] - 1);
   }
@@ -130,7 +130,7 @@ std::vector<double> LeafShares::seconds_per_leaf() const {
     sum += seconds.value_or(0.0);
     num_known += seconds ? 1.0 : 0.0;
   }
-  double const mean = num_known > 0.0 ? sum / num_known : 1.0; // for ranks that are not known yet
+  double const mean = num_known > 0.0 ? sum / num_known : 1.0; // for ranks without a measurement
   std::vector<double> all;
   for (auto const& seconds : seconds_) all.push_back(seconds.value_or(mean));
   return all;

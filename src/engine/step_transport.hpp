@@ -16,29 +16,29 @@
 
 namespace varve {
 
-/// Where sums for the own parts are: [bundle][subtree].
+/// Addresses of the sums for the own parts: [bundle][subtree].
 template <class Scalar>
 using PlaceTable = DeviceNumbers<Scalar const*>;
 
-/// How the sums of subtrees and the new weights of a step come to other ranks.
+/// Transports the sums of subtrees and the new weights of a step to other ranks.
 ///
-/// Ranks of one machine read them where they lie in the memory of the others (MachineMemory), unless ranks share a GPU:
-/// it runs them in turns, and work that waits there for another rank's takes the turn of that rank. A message of one
-/// byte says that the work that fills an array has been given to a device; the reader's device waits for that work
-/// itself. What is read is never written too early: an owner writes its new weights after it has heard of all sums of
-/// the step, which each rank gives to its device behind its reading in the step before; and a rank's passes write sums
-/// anew behind all new weights, which their owners give to their devices behind their reading of the old sums.
+/// Ranks of one machine read them directly from each other's memory (MachineMemory), unless ranks share a GPU: it
+/// time-slices their processes, so work that waits for another rank would use up that rank's time slice. A message of
+/// one byte says that the work that fills an array has been enqueued on a device; the reader's device then waits for
+/// this work. Nothing is overwritten too early. An owner writes its new weights after it got the messages about all
+/// sums of the step, and each rank enqueues those sums after its reads of the previous step. The passes of a rank write
+/// new sums after all new weights, which their owners enqueue after their reads of the old sums.
 ///
-/// Else they travel as messages: on CPUs from the arrays where they are, on GPUs through pinned host memory, to which a
-/// mark says that they have been copied.
+/// Otherwise they are sent as messages: on CPUs directly from the arrays, on GPUs through pinned host memory. A mark
+/// shows that the copies to this memory are complete.
 template <class Scalar>
 class StepTransport {
 public:
   using Sums = DeviceNumbers<Scalar>;
   using Weights = TrainedWeights<Scalar>;
 
-  /// All must outlive this object, whose destructor is collective unless an exception is under way. `memory`: that of
-  /// the weights. reads_peers: read the memory of other ranks if possible.
+  /// All must outlive this object, whose destructor is collective unless an exception is in flight. `memory`: the
+  /// memory of the weights. reads_peers: read the memory of other ranks if possible.
   StepTransport(DeviceMemory const& memory, RankExchange& exchange, StepShares const& shares, Weights& weights,
                 bool reads_peers)
       : memory_(memory),
@@ -51,20 +51,20 @@ public:
   StepTransport(StepTransport const&) = delete;
   StepTransport& operator=(StepTransport const&) = delete;
 
-  /// Bytes of the memory that others read: biases, weights, and the sums of each subtree.
+  /// Bytes of the memory that other ranks read: biases, weights, and the sums of each subtree.
   static std::size_t peer_bytes(std::size_t num_outputs, std::size_t num_edges, std::size_t num_sums,
                                 std::size_t num_subtrees) {
     return num_outputs * sizeof(double) + (num_edges + num_subtrees * num_sums) * sizeof(Scalar);
   }
 
-  /// Takes the present arrays of the weights, which have been replaced by others of the same sizes.
+  /// Uses the present arrays of the weights, which have been replaced by others of the same sizes.
   void take_arrays() {
     if (peers_ || marks_.empty()) return;
     weights_h_ = on_host(weights_->weights());
     bias_h_ = on_host(weights_->bias());
   }
 
-  /// To be called when ranks have other subtrees. Collective.
+  /// Call when the subtrees of ranks have changed. Collective.
   void take_subtrees() {
     if (reads_peers_ && (!peers_ || peer_subtrees_ < shares_->most_subtrees())) open_peers();
     if (!peers_) make_room_for_messages();
@@ -77,7 +77,7 @@ public:
     places_ = new_copy(memory_, "varve::places_of_sums", places);
   }
 
-  /// Makes own sums of a bundle ready for others, after what `from` has been given.
+  /// Makes own sums of a bundle ready for other ranks, after the work enqueued on `from`.
   void leave_sums(Lane const& from, Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
     auto const& whole = shares_->bundle(bundle);
     if (peers_) {
@@ -96,10 +96,10 @@ public:
     marks_[bundle]->set(lane);
   }
 
-  /// True if what leave_sums() or leave_weights() left for the others is where messages take it from.
+  /// True if the copies of leave_sums() or leave_weights() for messages are complete.
   bool is_left(std::size_t bundle) const { return peers_ || marks_[bundle]->is_reached(); }
 
-  /// What is sent, and where what comes is put.
+  /// The memory to send, and to receive into.
   RankMessages sums_messages(std::size_t bundle) {
     RankMessages messages;
     for (std::size_t other = 0; other < shares_->num_ranks(); ++other) {
@@ -118,8 +118,8 @@ public:
     return messages;
   }
 
-  /// Where the sums of all subtrees for the own part of a bundle are, for what `lane` is given from now on. The
-  /// messages about them must be over.
+  /// Addresses of the sums of all subtrees for the own part of a bundle, valid for work enqueued on `lane` afterwards.
+  /// The messages about them must have arrived.
   PlaceTable<Scalar> sums(Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
     auto const part = shares_->own_part(bundle);
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) {
@@ -138,7 +138,7 @@ public:
     return places_.part(first, first + shares_->num_subtrees());
   }
 
-  /// Makes the new weights and biases of the own part ready for others.
+  /// Makes the new weights and biases of the own part ready for other ranks.
   void leave_weights(Lane const& lane, std::size_t bundle) {
     auto const part = shares_->own_part(bundle);
     if (peers_) {
@@ -172,7 +172,7 @@ public:
     return messages;
   }
 
-  /// Brings the new weights and biases of another rank's part to the arrays.
+  /// Copies the new weights and biases of another rank's part to the arrays.
   void take_weights(Lane const& lane, std::size_t bundle, std::size_t other) {
     auto const part = shares_->part(bundle, other);
     if (peers_) {
@@ -191,9 +191,9 @@ public:
   }
 
 private:
-  /// Takes memory for the present subtrees, if all ranks can read that of all others; else obstacle_ says why not.
+  /// Allocates memory for the present subtrees if all ranks can read each other's; else sets obstacle_ to the reason.
   void open_peers() {
-    let_go(); // memory is freed before more is taken
+    let_go(); // memory is freed before more is allocated
     peer_subtrees_ = shares_->most_subtrees();
     auto const bytes = peer_bytes(weights_->num_outputs(), weights_->num_edges(), num_sums(), peer_subtrees_);
     peers_ = std::make_unique<MachineMemory>(
@@ -207,7 +207,7 @@ private:
     reads_peers_ = peers_ != nullptr;
   }
 
-  /// Why this rank cannot read all others; nothing if it can.
+  /// Why this rank cannot read the memory of all others; empty if it can.
   std::string first_obstacle() const {
     auto const& ranks = peers_->ranks();
     std::vector<std::string> devices;
@@ -219,7 +219,7 @@ private:
     return {};
   }
 
-  /// Memory goes after all others have let it go. No kernel may use it any more.
+  /// Frees the memory after all other ranks have detached from it. No kernel may use it any more.
   void let_go() {
     if (!peers_) return;
     peers_->leave();
@@ -233,7 +233,7 @@ private:
       take_arrays();
     }
     if (received_.size() >= shares_->num_received()) return;
-    received_ = {}; // memory is freed before more is taken
+    received_ = {}; // memory is freed before more is allocated
     received_h_ = {};
     received_ = new_numbers<Scalar>(memory_, "varve::received_sums", shares_->num_received());
     received_h_ = on_host(received_);
@@ -261,8 +261,8 @@ private:
   PeerMark& sums_mark(std::size_t rank, std::size_t bundle) const { return *peer(rank).marks[2 * bundle]; }
   PeerMark& weights_mark(std::size_t rank, std::size_t bundle) const { return *peer(rank).marks[2 * bundle + 1]; }
 
-  /// Messages of a byte to and from another rank, also about arrays without numbers: what a rank writes next may depend
-  /// on all others' having read. `read`: bytes that the other one reads.
+  /// One-byte messages to and from another rank, also about empty arrays: what a rank writes next may depend on the
+  /// reads of all others. `read`: bytes that the other rank reads.
   void add_hints(RankMessages& messages, std::size_t other, std::size_t number, std::size_t read) {
     hints_.resize(4 * shares_->num_bundles() * shares_->num_ranks());
     auto* const first = hints_.data() + 2 * number * shares_->num_ranks();
@@ -283,8 +283,8 @@ private:
     return memory_.is_host() ? array : numbers_in<Number>(memory_.allocate_on_host("varve::pinned", array.num_bytes()));
   }
 
-  /// Copy numbers to the same places of another array: on the device, or between an array and its memory on the host,
-  /// where nothing is to be done on CPUs. They do not fence.
+  /// Copy numbers to the same places of another array: on the device, or between an array and its host memory, which is
+  /// a no-op on CPUs. They do not fence.
   template <class Number>
   static void copy_part(Lane const& lane, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
                         std::size_t first, std::size_t count) {
@@ -310,17 +310,17 @@ private:
   bool reads_peers_;
   std::string obstacle_;
   int num_exceptions_ = std::uncaught_exceptions();
-  PlaceTable<Scalar> places_; ///< of sums: [bundle][subtree]
-  // of ranks that read each other's memory; null: messages
-  std::unique_ptr<MachineMemory> peers_; ///< marks, by bundle: of sums, of weights
-  std::size_t peer_subtrees_ = 0;        ///< there is room for their sums
+  PlaceTable<Scalar> places_; ///< addresses of sums: [bundle][subtree]
+  // for ranks that read each other's memory
+  std::unique_ptr<MachineMemory> peers_; ///< with marks for the sums and weights of each bundle; null: messages
+  std::size_t peer_subtrees_ = 0;        ///< most subtrees for whose sums there is room
   std::vector<std::byte> hints_;         ///< [bundle][sums, weights][sent, received][rank]
-  // of messages
+  // for messages
   Sums weights_h_;
   DeviceNumbers<double> bias_h_;
   Sums received_, received_h_;                   ///< sums for the own parts: [bundle][subtree][sum]
   std::vector<Sums> sums_h_;                     ///< by own subtree
-  std::vector<std::unique_ptr<LaneMark>> marks_; ///< by bundle: behind the last copies to the host
+  std::vector<std::unique_ptr<LaneMark>> marks_; ///< by bundle: set after the last copies to the host
   std::unique_ptr<LaneMark> computed_;
 };
 

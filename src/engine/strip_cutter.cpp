@@ -23,7 +23,7 @@ std::size_t StripCutter::least_bytes(Layer const& layer, std::size_t number) con
   return least_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
 }
 
-/// Throws the error that says what the layers of these numbers need.
+/// Throws the error that names the memory needed by the layers of these numbers.
 void StripCutter::refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const {
   std::size_t most = 0;
   std::size_t largest = 0;
@@ -82,7 +82,7 @@ std::vector<unsigned char> PieceMaker::image_of(Layer const& layer, Encoding enc
   return kernels_->place_in_image(layer, *kernels_->encode(layer, std::move(encoding))).image;
 }
 
-/// The whole layer, read again unless it was the last one. is_last: the last strip of the layer is asked for.
+/// The whole layer, read again unless it was the last one. is_last: the caller needs the last strip of the layer.
 std::shared_ptr<Layer const> PieceMaker::layer_to_cut(std::size_t number, bool is_last) const {
   std::lock_guard const lock(last_->guard);
   if (!last_->layer || last_->number != number) {

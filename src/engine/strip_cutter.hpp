@@ -10,15 +10,15 @@
 
 namespace varve {
 
-/// Cuts the layers of which a device cannot hold two into strips, in the plan and in the store.
+/// Cuts layers of which a device cannot hold two into strips, in the plan and in the store.
 class StripCutter {
 public:
-  /// All must outlive this object. The store holds all layers, `planned` has their choices.
+  /// All must outlive this object. The store must hold all layers, `planned` their choices.
   StripCutter(KernelSet const& kernels, LayerChooser const& chooser, LayerStore& store,
               std::vector<PlannedLayer>& planned)
       : kernels_(kernels), chooser_(chooser), store_(store), planned_(planned) {}
 
-  /// Throws ResourceError, saying how much is needed, if not even the smallest strips fit.
+  /// Throws ResourceError, naming the needed memory, if not even the smallest strips fit.
   void cut(NetworkSource const& source);
 
 private:
@@ -34,7 +34,7 @@ private:
 };
 
 /// Makes the image of a layer or of a strip again, for a host that cannot keep it. Keeps the layer that it read last
-/// while strips of it may be asked for. May be called from several threads at a time.
+/// until its last strip was made. Several threads may call it at a time.
 class PieceMaker {
 public:
   /// Kernels and chooser must outlive this object.
@@ -57,7 +57,7 @@ private:
   LayerChooser const* chooser_;
   std::shared_ptr<NetworkSource const> source_;
   std::vector<Cut> cuts_;
-  std::shared_ptr<LastLayer> last_; ///< shared, because functions are copied
+  std::shared_ptr<LastLayer> last_; ///< shared between copies of the function object
 };
 
 } // namespace varve

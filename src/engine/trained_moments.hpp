@@ -15,7 +15,7 @@ namespace varve {
 using GatherMoments = std::function<std::vector<double>(std::vector<double> const&)>;
 
 /// The moments of the weights and biases that one rank owns, bundle by bundle, on a device. Edges are in training
-/// order. With one rank these are all moments.
+/// order. A single rank owns all moments.
 template <class Scalar>
 class TrainedMoments {
 public:
@@ -37,7 +37,7 @@ public:
     }
   }
 
-  /// The moments of the owned part of a bundle; empty if the optimizer has no such moment.
+  /// The moments of the owned part of a bundle; empty if the optimizer does not have this moment.
   Array<Scalar> of_weights(int moment, std::size_t bundle) const {
     if (weights_[moment].size() == 0) return {};
     auto const first = owned_[bundle].first_edge;
@@ -49,7 +49,7 @@ public:
     return bias_[moment].part(first, first + owned_[bundle].part.num_outputs());
   }
 
-  /// The first owned edge, in training order, and the first owned output with a moment that is no finite number.
+  /// The first owned edge, in training order, and the first owned output with a moment that is not finite.
   std::optional<std::size_t> first_bad_edge(Lane const& lane) const {
     return first_bad([&](int moment, Owned const& owned, std::size_t bundle) {
       return std::pair(kernels_->first_bad(lane, of_weights(moment, bundle)), owned.part.first_edge);
@@ -61,7 +61,7 @@ public:
     });
   }
 
-  /// One moment of all weights, in training order, or of all biases, on the ranks to which `gather` gives numbers;
+  /// One moment of all weights, in training order, or of all biases, on the ranks to which `gather` returns numbers;
   /// other ranks get an empty list.
   std::vector<double> all_of_weights(int moment, GatherMoments const& gather) const {
     return gathered(gather, [&](std::size_t bundle) { return of_weights(moment, bundle); });
@@ -70,7 +70,7 @@ public:
     return gathered(gather, [&](std::size_t bundle) { return of_bias(moment, bundle); });
   }
 
-  /// Takes the owned ones of the moments of all weights, in training order, and of all biases.
+  /// Copies the owned ones of the moments of all weights, in training order, and of all biases.
   void take(int moment, std::vector<Scalar> const& weights, std::vector<double> const& bias) {
     std::vector<Scalar> own_weights;
     std::vector<double> own_bias;
@@ -82,21 +82,21 @@ public:
       append(own_weights, weights, owned.part.first_edge, owned.part.last_edge);
       append(own_bias, bias, owned.part.first_output, owned.part.last_output);
     }
-    weights_[moment] = {}; // memory of the old ones is freed before new ones take it
+    weights_[moment] = {}; // memory of the old ones is freed before new ones are allocated
     bias_[moment] = {};
     weights_[moment] = new_copy(kernels_->memory(), "varve::moments", own_weights);
     bias_[moment] = new_copy(kernels_->memory(), "varve::bias_moments", own_bias);
   }
 
 private:
-  /// An owned part and where its moments begin.
+  /// An owned part and the indices of its first moments.
   struct Owned {
     GradientPart part;
     std::size_t first_edge, first_output;
   };
 
-  /// The least number with a bad moment. bad_of(moment, owned, bundle): the first bad moment of a part, and the number
-  /// of the first of them.
+  /// The least index with a bad moment. bad_of(moment, owned, bundle): the first bad moment of a part, and the part's
+  /// first index.
   template <class BadOf>
   std::optional<std::size_t> first_bad(BadOf const& bad_of) const {
     std::optional<std::size_t> least;

@@ -25,16 +25,15 @@
 
 namespace varve {
 
-/// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and what is shared
-/// with other ranks. Weights, sums and the step of the optimizer are on the device, or, if weights are streamed, on the
-/// host.
+/// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and the exchange
+/// with other ranks. Weights, sums and the optimizer's step are on the device or, if weights are streamed, on the host.
 template <class Scalar>
 class TrainedNetwork final : public Training {
 public:
   using Kernels = std::unique_ptr<TrainingKernels<Scalar>>;
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
-  /// host_kernels: those of the host beside the device if weights are streamed to it, else null.
+  /// host_kernels: the kernels of the host if weights are streamed from it to the device, else null.
   TrainedNetwork(Kernels kernels, Kernels host_kernels, Network const& network, TrainingOptions const& options,
                  TrainingPlan const& plan, std::vector<TrainedFormat> const& formats)
       : kernels_(std::move(kernels)),
@@ -71,7 +70,7 @@ public:
   }
 
   void remove_last_samples() override {
-    launches_.forget(); // they read its arrays
+    launches_.forget(); // they use the set's arrays
     sets_.pop_back();
   }
 
@@ -97,9 +96,7 @@ public:
     }
     if (shared_) {
       losses.seconds = share(passes.empty(), time);
-      if (!passes.empty())
-        add_losses(losses); // after the last messages, for which a device need
-                            // not have been waited for
+      if (!passes.empty()) add_losses(losses); // after the last messages, because a device may not have been waited for
     }
     if (!is_repeated) weights_.launch_end(*weight_lane_);
     auto const sum = sum_over_ranks(losses, cuts, true);
@@ -115,7 +112,7 @@ public:
     auto const state = weights_.state(
         [&](std::vector<double> const& moments) { return shared_ ? options_.exchange->gather(moments) : moments; },
         true);
-    // Every rank takes all leaves, which may be more than the share that it has memory for.
+    // Every rank computes all leaves, which may exceed the share that fits its memory.
     std::size_t const micro_batch =
         rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
     std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
@@ -176,7 +173,7 @@ private:
 
   TrainingKernels<Scalar> const& weight_kernels() const { return host_kernels_ ? *host_kernels_ : *kernels_; }
 
-  /// One rank takes its step at once, unless the host steps layers while the device computes others.
+  /// A single rank takes its step in one piece, unless the host steps layers while the device computes others.
   static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
     if (plan.streams_weights)
       return {network, num_ranks(options), options.least_bundle.value_or(GradientParts::least_sums), plan.strip_size};
@@ -205,8 +202,8 @@ private:
     forward(set, rows_of(pass, rows));
   }
 
-  /// The only pass of a step of one rank: all that it launches before the step of the optimizer is the same from step
-  /// to step.
+  /// Replays the only pass of a step of one rank: all its launches before the optimizer's step are the same in every
+  /// step.
   void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     auto const& samples = sets_.at(set);
     passes_.take(*lane_, samples, rows_of(pass, rows));
@@ -214,28 +211,28 @@ private:
     launches_.run(*lane_, {set, rows.size()}, [&](Lane const& lane) {
       passes_.forward(lane, samples);
       passes_.backward(lane, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
-      return 0; // the host learns nothing
+      return 0; // the host reads nothing from the device
     });
     auto const& bundle = weights_.parts().bundles().front();
     merge(bundle, pass.subtrees.back());
     weights_.step_part(*weight_lane_, 0, part_of_bundle(sums_.front(), bundle));
   }
 
-  /// Waits for the pass that is under way and adds its losses.
+  /// Waits for the pass in progress and adds its losses.
   void add_losses(RankLosses& losses) {
     std::vector<double> found;
     passes_.add_losses(*lane_, found, losses.num_right);
     losses.add(found, leaf);
   }
 
-  /// Makes the arrays of the stack of sums that a pass writes.
+  /// Allocates the arrays of the stack of sums that a pass writes.
   void prepare_sums(TrainingPass const& pass) {
     auto const& last = weights_.parts().bundles().back();
     while (sums_.size() <= pass.subtrees.back().place) sums_.push_back(new_sums(last.first_sum() + last.num_sums()));
   }
 
-  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or takes its step, as
-  /// soon as its gradients are done.
+  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or stepped, as soon as
+  /// its gradients are complete.
   void backward(TrainingPass const& pass, bool is_last) {
     auto const& bundles = weights_.parts().bundles();
     prepare_sums(pass);
@@ -246,7 +243,7 @@ private:
     });
   }
 
-  /// To be called when the gradients of a bundle over the last subtree of a pass are done.
+  /// Call when the gradients of a bundle over the last subtree of a pass are complete.
   void end_bundle(std::size_t bundle, PassSubtree const& subtree, bool is_last) {
     auto const& whole = weights_.parts().bundles()[bundle];
     merge(whole, subtree);
@@ -258,8 +255,8 @@ private:
     }
   }
 
-  /// An array on the stack. If weights are streamed to a GPU, it copies sums to the host while the host does other
-  /// work.
+  /// An array of the stack. If weights are streamed to a GPU, it is pinned, because the GPU copies sums to it while the
+  /// host works.
   Sums new_sums(std::size_t size) {
     if (!host_kernels_) return new_zeros<Scalar>(kernels_->memory(), "varve::gradient", size);
     auto const sums =
@@ -272,7 +269,7 @@ private:
     return sums.part(bundle.first_sum(), bundle.first_sum() + bundle.num_sums());
   }
 
-  /// Merges the topmost sums of the stack, of one bundle, as the last subtree of a pass says.
+  /// Merges the topmost sums of the stack, for one bundle, as often as the last subtree of a pass requires.
   void merge(GradientBundle const& bundle, PassSubtree const& last) {
     for (std::size_t merge = 0; merge < last.merges; ++merge) {
       std::size_t const top = last.place - merge;
@@ -281,8 +278,8 @@ private:
     }
   }
 
-  /// Ends the part of the step that ranks share. A rank without leaves has sent nothing yet. Returns how long the
-  /// passes took.
+  /// Completes the part of the step that ranks share. A rank without leaves has sent nothing before. Returns the
+  /// duration of the passes in seconds.
   double share(bool has_no_leaves, Stopwatch const& time) {
     if (has_no_leaves)
       for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
@@ -291,8 +288,8 @@ private:
     return shared_->finish(*weight_lane_, time, [&] { return end_of_passes_->is_reached(); });
   }
 
-  /// The loss over all ranks' leaves. Takes the ranks' speeds into account if it was a step, except for the first one,
-  /// in which memory is touched for the first time.
+  /// The loss over all ranks' leaves. After a step, updates the ranks' speeds, except after the first one, which
+  /// touches memory for the first time.
   LossSum sum_over_ranks(RankLosses const& own, std::vector<std::size_t> const& cuts, bool is_step) {
     if (is_step) ++times_.num_steps;
     if (is_step) times_.num_leaves += own.leaves.size();
@@ -325,8 +322,8 @@ private:
   TrainedWeights<Scalar> weights_;
   TrainingPasses<Scalar> passes_;
   std::vector<TrainingSet<Scalar>> sets_;
-  std::vector<Sums> sums_; ///< gradients' sums over subtrees: a stack; pinned if weights are streamed to a GPU
-  /// Of steps, by the number of the set and by the samples of the batch.
+  std::vector<Sums> sums_; ///< sums of gradients over subtrees: a stack; pinned if weights are streamed to a GPU
+  /// Launches of steps, by the number of the set and the number of samples of the batch.
   RepeatedLaunches<std::pair<std::size_t, std::size_t>, int> launches_;
   LeafShares shares_;
   std::optional<SharedStep<Scalar>> shared_; ///< with several ranks only

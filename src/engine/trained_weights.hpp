@@ -17,9 +17,9 @@
 
 namespace varve {
 
-/// All weights and biases of a network that is trained, and the moments of the optimizer, on a device. Each array holds
-/// the numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank
-/// has all weights and biases, but only the moments of its parts (engine/step_shares.hpp), whose steps it takes.
+/// All weights and biases of a network in training, and the moments of the optimizer, on a device. Each array holds the
+/// numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank has
+/// all weights and biases, but only the moments of its parts (engine/step_shares.hpp), which it steps.
 template <class Scalar>
 class TrainedWeights {
 public:
@@ -27,9 +27,9 @@ public:
   using Array = DeviceNumbers<T>;
   using OfLayer = LayerInTraining<Scalar>;
 
-  /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays count. The kernels,
-  /// which are those of the memory where the weights are, must outlive this object. `streams_to`: the memory of another
-  /// device to which the weights are streamed, so that they lie in memory that it pins; else null.
+  /// Throws InputError if a layer or the whole network has more edges or neurons than the arrays can number. The
+  /// kernels, those of the weights' memory, must outlive this object. `streams_to`: the memory of another device to
+  /// which the weights are streamed, so that they are in memory pinned by it; else null.
   TrainedWeights(TrainingKernels<Scalar> const& kernels, Network const& network, Optimizer const& optimizer,
                  GradientParts const& parts, std::size_t rank, std::vector<TrainedFormat> const& formats,
                  DeviceMemory const* streams_to)
@@ -43,10 +43,10 @@ public:
     take(network);
   }
 
-  /// Takes the patterns, weights and biases of a network with as many edges and neurons in each layer, and the state of
-  /// its optimizer with the moments of all ranks. Must not be called while kernels use the arrays.
+  /// Copies the patterns, weights and biases of a network with the same numbers of edges and neurons in each layer, and
+  /// the state of its optimizer with the moments of all ranks. No kernel may use the arrays meanwhile.
   void replace(Network const& network, OptimizerState const& state) {
-    layers_.clear(); // memory of the old arrays is freed before new ones take it
+    layers_.clear(); // memory of the old arrays is freed before new ones are allocated
     transposed_layers_.clear();
     shapes_.clear();
     by_input_ = by_output_ = {};
@@ -99,7 +99,7 @@ public:
     bias_factors_ = bias_update_factors(optimizer_, rate, num_samples, num_steps_);
   }
 
-  /// The step of this rank's part of a bundle. sums: those of its gradients, of weights first. Does not fence.
+  /// Steps this rank's part of a bundle. sums: the sums of its gradients, weights first. Does not fence.
   void step_part(Lane const& lane, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
     auto const part = parts_.part(bundle, rank_);
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
@@ -122,8 +122,8 @@ public:
                                  optimizer_.kind});
   }
 
-  /// Takes the weights and biases of a part that another rank has stepped from arrays like weights() and bias(), which
-  /// may be these, or in the memory of another device. Does not fence.
+  /// Copies the weights and biases of a part that another rank has stepped from arrays like weights() and bias(). These
+  /// may be the same arrays, or be in the memory of another device. Does not fence.
   void take_part(Lane const& lane, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
                  DeviceNumbers<double> const& bias) {
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
@@ -139,12 +139,12 @@ public:
                                bad_.on_device()});
   }
 
-  /// Launches what is left when all parts have been stepped. Does not fence.
+  /// Launches the remaining work after all parts are stepped. Does not fence.
   void launch_end(Lane const& lane) {
     fill_dense(lane);
     bad_.bring_back(lane, 1);
   }
-  /// Waits for the end of a step, after launch_end(). Throws DivergenceError if a weight or bias is no longer finite.
+  /// Waits for the end of a step, after launch_end(). Throws DivergenceError if a weight or bias is not finite.
   void end_step(Lane const& lane) {
     lane.fence("varve: a training step is done");
     if (bad_[0] != 0) fail();
@@ -170,8 +170,8 @@ public:
     return Network(std::move(layers));
   }
 
-  /// The number of steps and, if has_moments, the moments of all ranks. Collective; `gather` gives all moments at least
-  /// to the ranks with has_moments.
+  /// The number of steps and, if has_moments, the moments of all ranks. Collective; `gather` must return all moments on
+  /// the ranks with has_moments.
   OptimizerState state(GatherMoments const& gather, bool has_moments) const {
     OptimizerState state;
     state.num_steps = num_steps_;
@@ -267,7 +267,7 @@ private:
     lane->fence("varve: dense layers are there");
   }
 
-  /// An array of zeros where the weights are.
+  /// An array of zeros in the weights' memory.
   Array<Scalar> new_weights(std::string const& label, std::size_t size) {
     if (streams_to_ == nullptr) return new_zeros<Scalar>(kernels_->memory(), label, size);
     auto const array = numbers_in<Scalar>(streams_to_->allocate_on_host(label, size * sizeof(Scalar)));
@@ -280,13 +280,13 @@ private:
     return array;
   }
 
-  /// Neighbouring edges, in training order, whose weights get into by_output_ in the same way.
+  /// Neighbouring edges, in training order, whose weights are written to by_output_ in the same way.
   struct Stretch {
     std::size_t first, last;
-    OfLayer const* turned; ///< the layer whose weights are turned in blocks; null: weights are copied one by one
+    OfLayer const* turned; ///< the layer whose weights are transposed in blocks; null: weights are copied one by one
   };
 
-  /// The stretches of these edges: each layer that is turned by itself, and whatever lies between.
+  /// The stretches of these edges: each layer that is transposed alone, and the edges between such layers.
   std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
     std::vector<Stretch> stretches;
     for (std::size_t begin = first; begin < last;) {
@@ -304,13 +304,13 @@ private:
     return stretches;
   }
 
-  /// Where a step writes the weights of a stretch by output: nowhere, if they are turned afterwards.
+  /// The array to which a step writes the weights of a stretch by output; empty if they are transposed afterwards.
   Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.turned ? Array<Scalar>() : by_output_; }
   Array<std::uint32_t> places_of(Stretch const& stretch) const {
     return stretch.turned ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
   }
 
-  /// Writes the weights of a stretch by output if its layer is turned. Does not fence.
+  /// Transposes the weights of a stretch to by_output_ if its layer is transposed in blocks. Does not fence.
   void turn(Lane const& lane, Stretch const& stretch) const {
     if (stretch.turned == nullptr) return;
     auto const& layer = *stretch.turned;
@@ -345,7 +345,7 @@ private:
     layer.bias = bias_.part(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs));
   }
 
-  /// Where numbers of another array go: nowhere, if they are those of the array itself.
+  /// Destination of numbers from another array; empty if `numbers` are in the array itself.
   template <class T>
   static Array<T> taken(Array<T> const& array, T const* numbers, std::size_t first, std::size_t last) {
     return numbers == array.data() ? Array<T>() : array.part(first, last);
@@ -381,12 +381,12 @@ private:
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;
-  std::vector<std::size_t> transposed_layers_; ///< layers whose weights by output are turned in blocks, ascending
+  std::vector<std::size_t> transposed_layers_; ///< layers whose weights by output are transposed in blocks, ascending
   std::vector<Layer> shapes_;                  ///< patterns and activations, without values
   Array<Scalar> by_input_, by_output_;
   Array<double> bias_;
   Array<std::uint32_t> places_; ///< index in by_input_ -> index in by_output_
-  MirroredArray<int> bad_;      ///< a number, not 0 if a weight or bias is not finite
+  MirroredArray<int> bad_;      ///< one element; nonzero if a weight or bias is not finite
   std::uint64_t num_steps_ = 0;
 };
 

@@ -8,9 +8,9 @@
 namespace varve {
 namespace {
 
-/// Parts of all possible edges from which on dense kernels take less time on CPUs, as measured (perf/TRIED.md):
-/// forward, where the lines of a leaf's inputs hardly exceed an L1 and where they do; backward in the first layer,
-/// which has gradients alone, and in others; each for layers of many outputs, and in the first layer for those of some.
+/// Densities (edges per place) from which on dense kernels are faster on CPUs, as measured (perf/TRIED.md). Forward:
+/// with few inputs, where a leaf's lines hardly exceed an L1, and with more. Backward: in the first layer, which has
+/// gradients alone, and in others, for layers of many outputs; in the first layer also for some outputs.
 constexpr std::size_t few_inputs = 256;
 constexpr double least_forward_of_few = 0.46;
 constexpr double least_forward = 0.33;

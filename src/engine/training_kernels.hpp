@@ -18,7 +18,7 @@
 
 namespace varve {
 
-/// The numbers of a neuron for the samples of a leaf, in an order that each device has for itself.
+/// The numbers of a neuron for the samples of a leaf, in an order that depends on the device.
 template <class Scalar>
 struct LeafLine {
   Scalar numbers[kLeafSamples<Scalar>];
@@ -43,8 +43,8 @@ struct RowsOnDevice {
   int num_rows = 0;
 };
 
-/// The pattern of a layer that is trained: by output for the forward pass, by input for the backward pass and the
-/// gradient. The training order of edges and weights is by input; `places` maps it to the order by output.
+/// The pattern of a layer in training: by output for the forward pass, by input for the backward pass and the gradient.
+/// The training order of edges and weights is by input; `places` maps it to the order by output.
 struct PatternOnDevice {
   RowsOnDevice by_output, by_input;
   DeviceNumbers<std::uint32_t const> places; ///< edge in training order -> edge in the order by output
@@ -52,7 +52,7 @@ struct PatternOnDevice {
   std::size_t num_edges() const { return places.size(); }
 };
 
-/// One layer that is trained: its edges and its parts of the arrays of all layers.
+/// One layer in training: its edges and its parts of the arrays of all layers.
 template <class Scalar>
 struct LayerInTraining {
   PatternOnDevice edges;
@@ -61,17 +61,17 @@ struct LayerInTraining {
   DeviceNumbers<double const> bias;
   Activation activation;
   int num_inputs, num_outputs;
-  std::size_t first_edge, first_output; ///< where the parts begin
+  std::size_t first_edge, first_output; ///< indices of the parts' first elements
   std::size_t first_weight_sum,
-      first_bias_sum; ///< where the sums of the layer's gradients are stored
+      first_bias_sum; ///< indices of the sums of the layer's gradients
   TrainedFormat format{};
-  std::size_t first_stored = 0; ///< where by_output begins: one weight for each edge, or, if dense, for each place
+  std::size_t first_stored = 0; ///< index of by_output's first weight: one weight per edge or, if dense, per place
   // only for a dense backward pass of a layer that lacks some edges
   DeviceNumbers<Scalar> dense_by_input{};            ///< [input][output]
-  DeviceNumbers<Scalar const> dense_weights{};       ///< the same, to be read
+  DeviceNumbers<Scalar const> dense_weights{};       ///< dense_by_input, read-only
   DeviceNumbers<std::uint32_t const> dense_places{}; ///< place in dense_by_input of each edge by input
 
-  /// Weights of the backward pass: of edges by input, or [input][output].
+  /// Weights for the backward pass: by input, one per edge or [input][output].
   DeviceNumbers<Scalar const> const& backward_weights() const {
     return dense_weights.size() != 0 ? dense_weights : by_input;
   }
@@ -81,7 +81,7 @@ struct LayerInTraining {
   std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
 };
 
-/// What kernels read of a strip of a layer. The arrays belong to others and hold the strip alone.
+/// Arrays that kernels read for a strip of a layer. They are views of the strip alone.
 template <class Scalar>
 struct DirectedLayer {
   LayerStrip strip;
@@ -89,7 +89,7 @@ struct DirectedLayer {
   DeviceNumbers<Scalar const> const& weights; ///< in the order of `edges`, or dense
   DeviceNumbers<double const> const& bias;    ///< for the forward direction
   DeviceNumbers<std::uint32_t const> const&
-      places; ///< LayerInTraining::dense_places, for the backward direction, from the strip's first place on
+      places; ///< for the backward direction: LayerInTraining::dense_places from the strip's first place on
 };
 
 /// Partial sums of the binary tree over leaves (TreeLevels of the kernels).
@@ -102,7 +102,7 @@ struct LevelsOnDevice {
   int num_leaves = 0;       ///< leaves, or halves of leaves
   int parts_per_leaf = 1;   ///< parts of each leaf that count as leaves
 
-  /// The same levels from sum `first` on, for one of several layers that have their sums side by side.
+  /// The same levels from sum `first` on, for one of several layers whose sums are adjacent.
   LevelsOnDevice from_sum(std::size_t first) const {
     auto levels = *this;
     levels.sums = sums.part(first, sums.size());
@@ -114,37 +114,37 @@ struct LevelsOnDevice {
 template <class Scalar>
 struct GradientLevels {
   LevelsOnDevice<Scalar> weights; ///< a sum for each gradient of the strip
-  LevelsOnDevice<Scalar> bias;    ///< a sum for each output, if the gradients of biases go with the strip
+  LevelsOnDevice<Scalar> bias;    ///< a sum for each output, if the strip also has the gradients of biases
 };
 
-/// What the backward pass of a strip of a layer reads and writes besides its weights.
+/// Arrays that the backward pass of a strip of a layer reads and writes besides its weights.
 template <class Scalar>
 struct BackwardPanels {
   LeafPanel<Scalar> inputs;       ///< activations of the layer before
-  LeafPanel<Scalar> errors;       ///< of the layer's outputs
-  LeafPanel<Scalar> input_errors; ///< result: of the outputs of the layer before
+  LeafPanel<Scalar> errors;       ///< errors of the layer's outputs
+  LeafPanel<Scalar> input_errors; ///< result: errors of the outputs of the layer before
   GradientLevels<Scalar> levels;  ///< result: gradients
 };
 
-/// How the backward pass of a strip shares the leaves.
+/// Division of the leaves into runs for the backward pass of a strip.
 struct LeafRuns {
   int of_weights,
-      of_bias; ///< leaves, or parts of leaves, that a team adds up by itself
+      of_bias; ///< leaves, or parts of leaves, that one team adds up
   int num_leaves;
   int parts_per_leaf = 1;
 };
 
-/// What of a device's training decides how the host cuts work and shares memory.
+/// Properties of a device's training kernels that determine how the host divides work and memory.
 struct TrainingTraits {
-  std::size_t series_sums;          ///< edges and neurons of a series of layers at most; 0: no series
+  std::size_t series_sums;          ///< most edges and neurons of a series of layers; 0: no series
   std::size_t group_bytes;          ///< bytes of partial sums of neighbouring layers that one launch adds up
-  std::size_t least_turned_weights; ///< weights from which on a dense layer without gaps is turned in blocks
+  std::size_t least_turned_weights; ///< weights from which on a dense layer without gaps is transposed in blocks
   std::size_t launch_edges;         ///< edges whose forward pass for a leaf takes as long as a launch
   std::size_t num_processors;
 };
 
-/// Layers [first, last] over num_leaves leaves from first_leaf on; errors: which of two panels holds those of the last
-/// layer's outputs.
+/// Layers [first, last] over num_leaves leaves from first_leaf on; errors: which of two panels holds the errors of the
+/// last layer's outputs.
 struct SeriesPart {
   std::size_t first, last, first_leaf, num_leaves;
   int errors;
@@ -156,31 +156,31 @@ struct SeriesPart {
 template <class Scalar>
 class SeriesPanels {
 public:
-  virtual LeafPanel<Scalar> inputs_of(std::size_t layer) const = 0; ///< the part's lines
-  virtual LeafPanel<Scalar> errors(int number) const = 0;           ///< 0 or 1: the part's lines
+  virtual LeafPanel<Scalar> inputs_of(std::size_t layer) const = 0; ///< the lines of the part
+  virtual LeafPanel<Scalar> errors(int number) const = 0;           ///< number: 0 or 1; the lines of the part
 
 protected:
   ~SeriesPanels() = default;
 };
 
-/// Launches of series of layers on a host. Kernels hold thirty arrays a layer, whose copies take 3 to 14 % of a step of
-/// narrow layers: they are made once.
+/// Launches of series of layers on a host. They are built once and kept: a kernel holds thirty arrays per layer, and
+/// copying these takes 3 to 14 % of a step of narrow layers.
 template <class Scalar>
 class SeriesPasses {
 public:
   virtual ~SeriesPasses() = default;
 
-  /// To be called when arrays or panels have been replaced.
+  /// Call after arrays or panels have been replaced.
   virtual void forget() = 0;
   /// The forward pass of layers [first, end). Does not fence.
   virtual void forward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
                        std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) = 0;
-  /// The backward pass of a part: writes the sums of gradients to `levels`, by layer side by side. Does not fence.
+  /// The backward pass of a part: writes the sums of gradients to `levels`, adjacent by layer. Does not fence.
   virtual void backward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
                         SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) = 0;
 };
 
-/// The numbers of a step of the optimizer and what goes with them; see UpdateStep of the kernels.
+/// Arguments of a step of the optimizer; see UpdateStep of the kernels.
 template <class Number, class Sum>
 struct UpdatedNumbers {
   DeviceNumbers<Number> numbers;
@@ -194,7 +194,7 @@ struct UpdatedNumbers {
   OptimizerKind kind;
 };
 
-/// Numbers that another rank has computed, and where they go; see TakeNumbers of the kernels.
+/// Numbers that another rank has computed, and their destinations; see TakeNumbers of the kernels.
 template <class Number>
 struct TakenNumbers {
   DeviceNumbers<Number const> numbers;
@@ -208,8 +208,8 @@ struct TakenNumbers {
 template <class Scalar>
 struct AnsweredOutputs {
   LeafPanel<Scalar> outputs;
-  LeafPanel<Scalar> targets;               ///< wanted outputs; empty if `labels` are given
-  DeviceNumbers<NeuronIndex const> labels; ///< wanted class by position
+  LeafPanel<Scalar> targets;               ///< target outputs; empty if `labels` are given
+  DeviceNumbers<NeuronIndex const> labels; ///< target class by position
   LeafPanel<Scalar> errors;                ///< result
   DeviceNumbers<double> losses;            ///< result, by position
   DeviceNumbers<int> is_right;             ///< result, by position
@@ -218,14 +218,14 @@ struct AnsweredOutputs {
   int num_outputs, num_positions, num_leaves;
 };
 
-/// Outputs of a layer whose gradients at all places are wanted, with the panels of all outputs.
+/// Outputs of a layer whose gradients are wanted at all places, with the panels of all outputs.
 template <class Scalar>
 struct PlaceBlock {
   LeafPanel<Scalar> inputs, errors;
   int num_inputs, num_outputs, first_output, block_outputs;
 };
 
-/// All of training that is compiled for an execution space. No function fences unless it returns a number.
+/// All parts of training that are compiled for an execution space. No function fences unless it returns a number.
 template <class Scalar>
 class TrainingKernels {
 public:
@@ -235,11 +235,11 @@ public:
   virtual TrainingTraits traits() const = 0;
   virtual LeafRuns runs_of(std::size_t num_rows, std::size_t num_outputs, bool is_dense,
                            std::size_t num_leaves) const = 0;
-  /// Leaves that a team of a series, or of a block of places, adds up by itself.
+  /// Leaves that one team adds up in a series, or in a block of places.
   virtual int leaves_of_series(int num_leaves) const = 0;
   virtual int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const = 0;
 
-  /// Upload a valid pattern. Throw InputError if it has more edges than 32 bits count.
+  /// Upload a valid pattern. Throw InputError if it has more edges than 32 bits can number.
   virtual PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& turned) const = 0;
   virtual RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const = 0;
 
@@ -258,13 +258,13 @@ public:
   /// sums[i] += others[i].
   virtual void merge_subtrees(Lane const& lane, DeviceNumbers<Scalar> const& sums,
                               DeviceNumbers<Scalar const> const& others) const = 0;
-  /// total[i] = the sum of sums[p][i] over all subtrees p, by the program `merges` (network/subtrees.hpp).
+  /// total[i] = the sum of sums[p][i] over all subtrees p, by the program `merges` (merges_of() in network/leaf.hpp).
   virtual void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums,
                             DeviceNumbers<int> const& merges, DeviceNumbers<Scalar> const& total) const = 0;
   /// numbers[i] -= shift.
   virtual void subtract(Lane const& lane, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const = 0;
 
-  /// Brings rows, with their zeros, to the positions of a panel of `width` neurons.
+  /// Gathers rows, with their zeros, at the positions of a panel of `width` neurons.
   virtual void gather_positions(Lane const& lane, SampleRowsOnDevice<Scalar> const& rows,
                                 DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel,
                                 std::size_t width, int num_positions) const = 0;
@@ -273,17 +273,17 @@ public:
   /// The forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format.
   virtual void forward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                        LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const = 0;
-  /// The backward pass. before: the activation of the layer before, or null for the first layer, which has gradients
+  /// The backward pass. before: the activation of the layer before; null for the first layer, which has gradients
   /// alone.
   virtual void backward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                         Activation const* before, BackwardPanels<Scalar> const& panels) const = 0;
   /// The sums of a strip's gradients over all leaves: of weights, by edge in training order, to `totals` from `first`
-  /// on, of biases from first_bias on. is_picked: the levels have a gradient for each place, of which only those at
-  /// strip.places are wanted.
+  /// on; of biases from first_bias on. is_picked: the levels have a gradient for each place, and only those at
+  /// strip.places are used.
   virtual void totals(Lane const& lane, DirectedLayer<Scalar> const& strip, bool is_picked,
                       GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
                       std::size_t first_bias) const = 0;
-  /// totals[first + i] = the sum of all leaves of sum i, and the same for the biases from first_bias on.
+  /// totals[first + i] = the sum over all leaves of sum i, and the same for the biases from first_bias on.
   virtual void add_levels(Lane const& lane, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
                           std::size_t first, std::size_t first_bias) const = 0;
   /// Null if the device computes no series.
@@ -292,16 +292,16 @@ public:
   /// The gradients of all places of a block, into `levels` for leaves_of_places().
   virtual void place_gradients(Lane const& lane, PlaceBlock<Scalar> const& block,
                                LevelsOnDevice<Scalar> const& levels) const = 0;
-  /// Lists the places of a block without an edge whose absolute gradients are above `limit`, with these, and returns
-  /// how many there are.
+  /// Lists the places of a block without an edge whose absolute gradients exceed `limit`, with these gradients, and
+  /// returns their number.
   virtual std::size_t list_free_places(Lane const& lane, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
                                        DeviceNumbers<Scalar const> const& gradients, Scalar limit,
                                        DeviceNumbers<std::uint32_t> const& places,
                                        DeviceNumbers<Scalar> const& magnitudes) const = 0;
 };
 
-/// The kernels of training for one backend and scalar type, float or double. The build makes a file from
-/// backend_training.cpp.in for each of them that Kokkos has.
+/// The kernels of training for one backend and scalar type, float or double. CMake generates a source file from
+/// backend_training.cpp.in for each combination with a backend of Kokkos.
 template <Backend backend, class Scalar>
 std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of();
 

@@ -50,7 +50,7 @@ struct Subtract {
   KOKKOS_FUNCTION void operator()(std::size_t i) const { numbers(i) -= shift; }
 };
 
-/// Arrays of the host's code as kernels of a space take them.
+/// Converts arrays of the host's code to the Views of an execution space.
 template <class ExecutionSpace, class Scalar>
 struct TrainingViews {
   using Line = typename TrainingTile<ExecutionSpace, Scalar>::Line;
@@ -83,7 +83,7 @@ struct TrainingViews {
     return given.size() == 0 ? panel(given) : panel(given.part(strip.first_row, given.size()));
   }
 
-  /// Sets what all forward kernels read and write for a strip of a layer.
+  /// Sets the common arguments of forward kernels for a strip of a layer.
   template <class Kernel>
   static void set_forward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
                           LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs) {
@@ -96,8 +96,8 @@ struct TrainingViews {
     kernel.stride = layer.num_outputs;
   }
 
-  /// Sets what all backward kernels read and write for a strip of a layer. before: the activation of the layer before,
-  /// or null for the first layer, which has gradients alone.
+  /// Sets the common arguments of backward kernels for a strip of a layer. before: the activation of the layer before;
+  /// null for the first layer, which has gradients alone.
   template <class Kernel>
   static void set_backward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
                            Activation const* before, BackwardPanels<Scalar> const& panels) {
@@ -182,7 +182,7 @@ private:
   std::map<SeriesPart, std::vector<typename Backward::Layer>> backward_;
 };
 
-/// The kernels of training on an execution space. The only template of training over both, with what it includes.
+/// The kernels of training on an execution space: the only class of training that is a template over both parameters.
 template <class ExecutionSpace, class Scalar>
 class TrainingKernelsOn final : public TrainingKernels<Scalar> {
 public:
@@ -192,8 +192,8 @@ public:
             static_cast<std::size_t>(processors_)};
   }
 
-  /// On GPUs for LeafGradientOnGpu if the layer is dense, else for ScratchBackward if a team has scratch for the errors
-  /// of all outputs.
+  /// On GPUs for LeafGradientOnGpu if the layer is dense, else for ScratchBackward if the errors of all outputs fit a
+  /// team's scratch.
   LeafRuns runs_of(std::size_t num_rows, std::size_t num_outputs, bool is_dense,
                    std::size_t num_leaves) const override {
     auto const leaves = static_cast<int>(num_leaves);
@@ -409,12 +409,12 @@ private:
 
   static ExecutionSpace const& on(Lane const& lane) { return instance_of<ExecutionSpace>(lane); }
 
-  /// Leaves that a team adds up by itself in kernels over num_rows rows, or groups of rows.
+  /// Leaves that one team adds up in kernels over num_rows rows, or groups of rows.
   int leaves_per_run(int num_rows, int num_leaves) const {
     return Tune::leaves_per_run(processors_, Tune::num_blocks(processors_, num_rows), num_leaves);
   }
 
-  /// An array that shares the ownership of a View.
+  /// An array that shares ownership of a View.
   template <class Number>
   static DeviceNumbers<Number> on_device(Kokkos::View<Number*, typename ExecutionSpace::memory_space> const& view) {
     std::shared_ptr<std::byte> owner(nullptr, [view](std::byte const* /*nothing*/) {});

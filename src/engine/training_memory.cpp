@@ -15,7 +15,7 @@ std::size_t largest_power_of_two(std::size_t number) {
   return power;
 }
 
-/// All values of keep_every that need fewer bytes than every smaller value, ascending.
+/// All values of keep_every, ascending, that need fewer bytes than every smaller value.
 std::vector<std::size_t> useful_intervals(TrainingSizes const& sizes) {
   std::vector<std::size_t> intervals = {1};
   std::size_t least = bytes_per_leaf(sizes, 1);
@@ -40,8 +40,8 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
   }
 }
 
-/// Completes a plan so that it fits `limit` bytes on the device, with weights of one of these sizes; returns false if
-/// nothing fits, and the plan is then the smallest one.
+/// Completes a plan so that it fits `limit` bytes on the device, with weights of one of these sizes. Returns false if
+/// nothing fits; the plan is then the smallest one.
 bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSize> const& weights,
           TrainingOptions const& options, std::size_t limit) {
   std::size_t const all_leaves = (options.batch + sizes.leaf - 1) / sizes.leaf;
@@ -64,7 +64,7 @@ bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSi
   }
 }
 
-/// Says how much memory the smallest plan needs.
+/// The error that names the memory of the smallest plan.
 ResourceError memory_error(TrainingPlan const& plan, TrainingOptions const& options, MemoryLimits const& limits) {
   if (plan.streams_weights && plan.weight_bytes + plan.activation_bytes <= limits.device) {
     return ResourceError(fmt::format(
@@ -92,7 +92,7 @@ std::vector<std::size_t> strip_sizes(std::size_t largest, std::size_t widest) {
 
 std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
   auto const& widths = sizes.widths;
-  std::size_t neurons = 2 * std::ranges::max(widths); // errors
+  std::size_t neurons = 2 * std::ranges::max(widths); // two panels of errors
   std::vector<std::size_t> between(keep_every - 1, 0);
   for (std::size_t number = 0; number < widths.size(); ++number) {
     if (number % keep_every == 0) {

@@ -31,8 +31,8 @@ std::vector<TrainingPass> passes_of(std::size_t first, std::size_t last, std::si
   auto const subtrees = subtrees_of_passes(first, last, num_leaves, leaves_per_pass);
   auto const merges = merges_of(subtrees, num_leaves);
   std::vector<TrainingPass> passes;
-  std::size_t height = 0; // of the stack
-  bool has_merged = true; // a new pass begins after sums were merged
+  std::size_t height = 0; // height of the stack
+  bool has_merged = true; // true: the next subtree begins a new pass, because sums were merged
   for (std::size_t i = 0; i < subtrees.size(); ++i) {
     auto const& subtree = subtrees[i];
     if (has_merged || passes.back().num_leaves + subtree.count > leaves_per_pass)

@@ -13,7 +13,7 @@ struct PassSubtree {
   std::size_t merges = 0; ///< how often the two topmost sums of the stack are then replaced by their sum
 };
 
-/// Leaves that go forward and backward through the network at a time: a micro-batch.
+/// Leaves that are computed together, forward and backward through the network: a micro-batch.
 struct TrainingPass {
   std::size_t first_leaf = 0; ///< within the mini-batch
   std::size_t num_leaves = 0;
@@ -21,7 +21,7 @@ struct TrainingPass {
 };
 
 /// The passes over the leaves [first, last) of a mini-batch of num_leaves leaves, at most leaves_per_pass at a time.
-/// Afterwards the stack holds the sums of subtrees_of(first, last, num_leaves) (network/subtrees.hpp).
+/// Afterwards the stack holds the sums of subtrees_of(first, last, num_leaves) (network/leaf.hpp).
 std::vector<TrainingPass> passes_of(std::size_t first, std::size_t last, std::size_t num_leaves,
                                     std::size_t leaves_per_pass);
 

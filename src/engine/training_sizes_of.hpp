@@ -47,8 +47,7 @@ public:
     std::size_t const ranks = num_ranks(options);
     std::size_t leaves = num_leaves<Scalar>(options.batch);
     std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(network, options.optimizer, ranks, formats);
-    if (ranks > 1) { // a fourth more than equal shares; ranks that should take
-                     // still more do so in several passes
+    if (ranks > 1) { // a fourth more than equal shares; larger shares need several passes
       of_weights += bytes_of_exchange(network, leaves, ranks, options.reads_peers);
       leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
       options.batch = std::min(options.batch, leaves * sizes.leaf);
@@ -78,7 +77,7 @@ public:
   }
 
 private:
-  /// The series of a network whose gradients have their sums side by side, which are the longest ones.
+  /// The series of a network if the sums of all gradients are adjacent, which gives the longest series.
   static SeriesRule series_of(TrainingKernels<Scalar> const& kernels, Network const& network,
                               std::vector<TrainedFormat> const& formats) {
     std::vector<SeriesLayer> layers;
@@ -97,11 +96,11 @@ private:
     return series_rule(kernels.traits(), std::move(layers));
   }
 
-  /// Upper bound of the device memory, in bytes, for sums of leaves, with strips of this size.
+  /// Upper bound in bytes of the device memory for sums of leaves, with strips of this size.
   static std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, Network const& network,
                                      std::size_t num_leaves, std::vector<TrainedFormat> const& formats,
                                      std::size_t strip_size) {
-    std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> most_edges; // of inputs, outputs and format
+    std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> most_edges; // by inputs, outputs and format
     for (std::size_t number = 0; number < formats.size(); ++number) {
       auto const& layer = network.layers()[number];
       auto& edges = most_edges[{layer.num_inputs(), layer.num_outputs(), formats[number].has_dense_backward}];
@@ -116,7 +115,7 @@ private:
     return most;
   }
 
-  /// Device memory, in bytes, for layers that are streamed in strips of this size, and their gradients.
+  /// Device memory in bytes for layers that are streamed in strips of this size, and their gradients.
   static std::size_t bytes_of_stream(Network const& network, std::vector<TrainedFormat> const& formats,
                                      std::size_t strip_size) {
     std::size_t most = 0;
@@ -125,7 +124,7 @@ private:
     return LayerStream<Scalar>::bytes_for(network, formats, strip_size) + most * sizeof(Scalar);
   }
 
-  /// The weights and rows of each layer, in the direction in which they are more.
+  /// The weights and rows of each layer, in the direction that has more.
   static std::vector<std::size_t> costs_of_layers(Network const& network, std::vector<TrainedFormat> const& formats) {
     std::vector<std::size_t> costs;
     for (std::size_t number = 0; number < formats.size(); ++number) {
@@ -137,7 +136,7 @@ private:
     return costs;
   }
 
-  /// Device memory for the gradients of free places.
+  /// Device memory in bytes for the gradients of free places.
   static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
     if (options.pattern != PatternKind::rigl) return 0;
     auto const limits = limits_of_growth<Scalar>(network, options);
@@ -146,7 +145,7 @@ private:
     return limits.most_sums * limits.bytes_per_sum + most_edges * sizeof(NeuronIndex);
   }
 
-  /// Memory for sums of subtrees that are sent and received, with equal shares, and for the arrays that others read.
+  /// Bytes for sums of subtrees that are sent and received, with equal shares, and for arrays that other ranks read.
   static std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks,
                                        bool reads_peers) {
     std::size_t num_edges = 0;

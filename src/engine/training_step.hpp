@@ -20,7 +20,7 @@
 
 namespace varve {
 
-/// The rule for neighbouring layers on a device.
+/// The rule that forms series of neighbouring layers on a device.
 inline SeriesRule series_rule(TrainingTraits const& traits, std::vector<SeriesLayer> layers) {
   return {std::move(layers), traits.series_sums, traits.launch_edges, traits.num_processors};
 }
@@ -37,8 +37,8 @@ SeriesRule series_rule_of(TrainingTraits const& traits, TrainedWeights<Scalar> c
   return series_rule(traits, std::move(layers));
 }
 
-/// Forward and backward passes of micro-batches through a network, whose weights live on the device or, as the plan
-/// says, on the host.
+/// Forward and backward passes of micro-batches through a network, whose weights are on the device or, depending on the
+/// plan, on the host.
 template <class Scalar>
 class TrainingPasses {
 public:
@@ -48,7 +48,7 @@ public:
   using Set = TrainingSet<Scalar>;
   static constexpr std::size_t leaf = kLeafSamples<Scalar>;
 
-  /// `host`: the kernels of the weights' memory, which are those of the device unless weights are streamed to it. All
+  /// `host`: the kernels of the weights' memory; the same as `kernels` unless weights are streamed to the device. All
   /// must outlive this object.
   TrainingPasses(TrainingKernels<Scalar> const& kernels, TrainingKernels<Scalar> const& host, Weights const& weights,
                  TrainingPlan const& plan, Loss loss)
@@ -76,22 +76,22 @@ public:
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
   TrainingPasses& operator=(TrainingPasses const&) = delete;
 
-  /// To be called when the weights have new patterns.
+  /// Call after the patterns of the weights have changed.
   void take_patterns() {
     if (series_) series_->forget();
     series_rule_ = series_rule_of(kernels_.traits(), *weights_);
     if (strip_size_ == kWholeLayers) return;
     strips_ = LayerStrips(weights_->layers(), strip_size_);
-    levels_ = {}; // memory of the old levels is freed before new ones take it
+    levels_ = {}; // memory of the old levels is freed before new ones are allocated
     levels_ = LeafLevels<Scalar>(kernels_, weights_->layers(), strips_, max_leaves_);
   }
 
-  /// Takes these rows of the set as the micro-batch of the passes that follow: forward() on, all they launch depends on
-  /// the set and the number of rows alone.
+  /// Selects these rows of the set as the micro-batch of the following passes. From forward() on, all launches depend
+  /// only on the set and the number of rows.
   void take(Lane const& lane, Set const& set, std::span<std::uint64_t const> rows) { batch_.take(lane, set, rows); }
 
   /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
-  /// Does not fence, so that a device need not wait for the host before it begins with the backward pass.
+  /// Does not fence, so that a device can start the backward pass without the host.
   void forward(Lane const& lane, Set const& set) {
     ProfilingRegion const region("varve::forward");
     batch_.gather(lane, set, trace_.panel(0), widths_.front());
@@ -103,22 +103,22 @@ public:
                   widths_.back());
   }
 
-  /// Waits for the micro-batch that forward() took last; appends its samples' losses to `losses` and adds right answers
-  /// to num_right.
+  /// Waits for the micro-batch of the last forward(); appends its samples' losses to `losses` and adds the number of
+  /// right answers to num_right.
   void add_losses(Lane const& lane, std::vector<double>& losses, std::size_t& num_right) {
     batch_.add_losses(lane, losses, num_right);
   }
 
-  /// Backward pass of the micro-batch that forward() took last: writes the gradients' sums over each of its subtrees to
+  /// Backward pass of the micro-batch of the last forward(): writes the sums of gradients over each of its subtrees to
   /// the array at the subtree's place. `end_strip(layer, first_edge)` is called for each strip of each layer, from the
-  /// last to the first, when the kernels that write its sums have been launched, or, if weights are streamed, when its
-  /// sums are on the host and its weights may change. So all sums of edges from first_edge on are done then, and those
-  /// of the biases of the layer and of those after it.
+  /// last to the first, after the kernels that write its sums were launched or, if weights are streamed, when its sums
+  /// are on the host and its weights may change. At that time, all sums of edges from first_edge on are complete, and
+  /// all sums of biases from this layer on.
   template <class EndStrip>
   void backward(Lane const& lane, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
                 EndStrip const& end_strip) {
     ProfilingRegion const region("varve::backward");
-    std::optional<std::pair<std::size_t, std::size_t>> before; // if streamed: layer and first edge of the strip before
+    std::optional<std::pair<std::size_t, std::size_t>> before; // if streamed: previous strip's layer, first edge
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(lane, number);
@@ -145,9 +145,8 @@ public:
     end_strip(before->first, before->second);
   }
 
-  /// Backward pass of the micro-batch that forward() took last, for the errors alone: calls visit(layer, inputs,
-  /// errors, num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its
-  /// outputs.
+  /// Backward pass of the micro-batch of the last forward(), for the errors alone: calls visit(layer, inputs, errors,
+  /// num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its outputs.
   template <class Visit>
   void visit_errors(Lane const& lane, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
@@ -175,7 +174,7 @@ private:
     return strips_.of(layer, direction).size();
   }
 
-  /// A strip on the device, until the next call.
+  /// A strip on the device, valid until the next call.
   Layer on_device(Lane const& lane, LayerUse const& use) {
     if (stream_) return stream_->acquire(lane, use);
     auto const& layer = weights_->layers()[use.layer];
@@ -187,7 +186,7 @@ private:
   void prefetch(LayerUse const& use) {
     if (stream_) stream_->prefetch(use);
   }
-  /// Prefetches what the backward pass uses after a strip of a layer, if anything.
+  /// Prefetches the strip that the backward pass uses after this one, if there is one.
   void prefetch_after(std::size_t number, std::size_t strip) {
     if (strip + 1 < num_strips(number, backward_use)) {
       prefetch({number, backward_use, strip + 1});
@@ -205,7 +204,7 @@ private:
     return most;
   }
 
-  /// next: what is used after the layer.
+  /// next: the strip that is used after the layer.
   void forward_layer(Lane const& lane, std::size_t number, LayerUse const& next) {
     std::size_t const count = num_strips(number, forward_use);
     for (std::size_t strip = 0; strip < count; ++strip) {
@@ -216,7 +215,7 @@ private:
     trace_.written(number + 1);
   }
 
-  /// Forward pass of the layers [first, last). after: what is used next.
+  /// Forward pass of the layers [first, last). after: the strip that is used next.
   void forward_layers(Lane const& lane, std::size_t first, std::size_t last, LayerUse const& after) {
     for (std::size_t number = first; number < last;) {
       std::size_t const end = series_end(number, last);
@@ -231,7 +230,7 @@ private:
     }
   }
 
-  /// Computes the inputs of a layer again unless the trace still has them.
+  /// Recomputes the inputs of a layer unless the trace still holds them.
   void compute_again(Lane const& lane, std::size_t number) {
     if (!trace_.is_there(number)) forward_layers(lane, trace_.kept_before(number), number, {number, backward_use});
   }
@@ -241,15 +240,15 @@ private:
     return stream_ ? first : series_rule_.forward_end(first, last, static_cast<std::size_t>(batch_.num_leaves()));
   }
 
-  /// The first layer of the backward series that ends with `last`, whose inputs the trace has; last + 1 if there is
-  /// none. Layer 0, which has no errors of inputs, is in no series.
+  /// The first layer of the backward series that ends with `last` and whose inputs the trace holds; last + 1 if there
+  /// is none. Layer 0, which has no errors of inputs, is in no series.
   std::size_t series_begin(std::size_t last) const {
     std::size_t const lowest = std::max(trace_.first_there(last), std::min(last, std::size_t(1)));
     return series_rule_.backward_begin(lowest, last, static_cast<std::size_t>(batch_.num_leaves()));
   }
 
-  /// Backward pass of a layer and those below that are launched with it; returns the first of them. errors_[current]
-  /// holds the errors of the layer's outputs.
+  /// Backward pass of a layer and of the layers before it that are launched together; returns the first of them.
+  /// errors_[current] holds the errors of the layer's outputs.
   std::size_t backward_layers(Lane const& lane, std::size_t last, std::vector<PassSubtree> const& subtrees, int current,
                               std::vector<Sums> const& sums) {
     std::size_t const series = series_begin(last);
@@ -277,8 +276,8 @@ private:
     kernels_.add_levels(lane, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
-  /// The first layer of the group that ends with `last`, whose inputs the trace has (LeafLevels): layers of one width
-  /// and format, whose sums lie side by side.
+  /// The first layer of the group that ends with `last` and whose inputs the trace holds (LeafLevels): layers of one
+  /// width and format, whose sums are adjacent.
   std::size_t group_begin(std::size_t last) const {
     std::size_t const lowest = std::max(trace_.first_there(last), last - std::min(last, levels_.group_layers() - 1));
     std::size_t first = last;
@@ -294,7 +293,7 @@ private:
            layer.first_bias_sum + static_cast<std::size_t>(layer.num_outputs) == next.first_bias_sum;
   }
 
-  /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and the gradients' sums.
+  /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and sums of gradients.
   /// errors_[current] holds the errors of the last layer's outputs.
   void backward_group(Lane const& lane, std::size_t first, std::size_t last, PassSubtree const& subtree, int current,
                       Sums const& sums) {
@@ -327,7 +326,7 @@ private:
     return number > 0 ? &weights_->layers()[number - 1].activation : nullptr;
   }
 
-  /// The lines of a subtree's leaves in a panel of `width` neurons, from the first of them on.
+  /// The lines of a panel of `width` neurons from the subtree's first leaf on.
   static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
     if (subtree.first_leaf == 0) return panel;
     auto const lines = static_cast<std::size_t>(width);
@@ -335,8 +334,8 @@ private:
     return panel.part(first, first + subtree.num_leaves * lines);
   }
 
-  /// Errors of a streamed strip's inputs, except for the first layer, and the gradients' sums over a subtree, which
-  /// travel to the host.
+  /// Errors of a streamed strip's inputs, except for the first layer, and sums of gradients over a subtree, which are
+  /// copied to the host.
   void backward_strip(Lane const& lane, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
                       Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
@@ -390,7 +389,7 @@ private:
   SeriesRule series_rule_;
   std::unique_ptr<SeriesPasses<Scalar>> series_; ///< null if the device computes no series
   std::optional<LayerStream<Scalar>> stream_;    ///< only if weights are streamed
-  DeviceNumbers<Scalar> gradients_;              ///< of the strip that is streamed
+  DeviceNumbers<Scalar> gradients_;              ///< gradients of the streamed strip
   Panel errors_[2], targets_;
   LeafLevels<Scalar> levels_;
 };

@@ -10,9 +10,8 @@
 namespace varve {
 
 /// The activations of all layers of a micro-batch: panel 0 holds the samples, panel l the outputs of the l-th layer.
-/// Every `keep_every`-th panel is kept. The panels between two kept ones form a stretch; all stretches share the same
-/// memory, so only the stretch written last is there, and others must be computed again from the kept panel before
-/// them.
+/// Every `keep_every`-th panel is kept. The panels between two kept ones form a stretch. All stretches share the same
+/// memory, so only the stretch written last is valid; others must be recomputed from the kept panel before them.
 template <class Scalar>
 class TrainingTrace {
 public:
@@ -37,14 +36,14 @@ public:
     return number % keep_every_ == 0 ? kept_[number / keep_every_] : between_[number % keep_every_ - 1];
   }
 
-  /// To be called when panel `number` has been written.
+  /// Call after panel `number` has been written.
   void written(std::size_t number) {
     if (number % keep_every_ != 0) held_stretch_ = number / keep_every_;
   }
   bool is_there(std::size_t number) const { return number % keep_every_ == 0 || number / keep_every_ == held_stretch_; }
   /// The last kept panel at or before this one.
   std::size_t kept_before(std::size_t number) const { return number / keep_every_ * keep_every_; }
-  /// A panel such that it and all from it to this one are there, if this one is.
+  /// The first panel from which on all panels up to this one are valid, if this one is.
   std::size_t first_there(std::size_t number) const { return keep_every_ == 1 ? 0 : kept_before(number); }
 
 private:

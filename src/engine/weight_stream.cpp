@@ -73,7 +73,7 @@ DeviceBytes WeightStream::on_host(std::size_t bytes) const {
   return memory_.allocate_on_host("varve::streamed_weights", bytes);
 }
 
-/// Copies a segment to the device if it stays there; else joins its images in host memory if all of them are kept.
+/// Copies a resident segment to the device; otherwise joins its images in host memory if all of them are kept.
 void WeightStream::take(WeightSegment const& segment, std::vector<WeightImage>& images) {
   auto const first = images.begin() + static_cast<std::ptrdiff_t>(segment.first_piece);
   auto const last = images.begin() + static_cast<std::ptrdiff_t>(segment.last_piece) + 1;
@@ -102,15 +102,15 @@ void WeightStream::want_next() {
   });
 }
 
-/// Allows to load the next segment to the buffer of the present one.
+/// Releases the buffer of the present segment for the next load.
 void WeightStream::give_back() {
   loader_.give_back();
   want_next();
   next_to_use_ = after(next_to_use_);
 }
 
-/// The number after that of a streamed segment. So many numbers without one follow the last that the buffers come full
-/// circle.
+/// The number after that of a streamed segment. Numbers are padded to a multiple of the number of buffers, so that
+/// segment 0 always uses buffer 0.
 std::size_t WeightStream::after(std::size_t number) const {
   auto const buffers = plan_.num_buffers;
   return (number + 1) % ((streamed_.size() + buffers - 1) / buffers * buffers);

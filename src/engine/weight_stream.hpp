@@ -14,7 +14,7 @@
 
 namespace varve {
 
-/// The image (ArraysInImage) of a piece of the weights, a layer or a strip of one, in host memory.
+/// The image (ArraysInImage) of a piece of the weights, a layer or a strip, in host memory.
 struct WeightImage {
   std::size_t num_bytes = 0;
   std::vector<unsigned char> bytes; ///< empty: the image is made again whenever it is needed
@@ -24,10 +24,10 @@ struct WeightImage {
 
 /// Streams weights through a device that cannot hold all of them, segment by segment. A thread copies the next segments
 /// into buffers while one is computed. Each image has a fixed address on the device, so that kernels' arrays stay
-/// valid. The thread makes a segment again each time if the host does not keep all of its images.
+/// valid. If the host does not keep all images of a segment, the thread makes them again each time.
 class WeightStream {
 public:
-  /// Makes the image of a piece; called from several threads at a time.
+  /// Makes the image of a piece; several threads call it at a time.
   using MakeImage = std::function<std::vector<unsigned char>(std::size_t piece)>;
 
   WeightStream(DeviceMemory const& memory, WeightSegments plan, std::vector<WeightImage> images, MakeImage make_image);
@@ -37,11 +37,11 @@ public:
 
   std::size_t segment_of(std::size_t piece) const;
 
-  /// Makes sure that the segment is on the device for kernels launched next on the lane. Segments must come in order,
-  /// and start again with the first one after each finish().
+  /// Waits until the segment is on the device for kernels launched next on the lane. Segments must be acquired in
+  /// order, starting again with the first one after each finish().
   void acquire(Lane const& lane, std::size_t segment);
 
-  /// To be called at the end of a run: starts to load the first segments again.
+  /// Call at the end of a run: starts to load the first segments again.
   void finish(Lane const& lane);
 
   /// The traffic since the last call.
@@ -79,7 +79,7 @@ private:
   std::vector<Streamed> streamed_;       ///< segments that do not stay
   std::size_t num_remade_ = 0;           ///< streamed segments that are made again each time
   DeviceBytes staging_;                  ///< a remade segment before its copy to the device
-  std::unique_ptr<Lane> copies_;         ///< where copies run, so that they overlap kernels
+  std::unique_ptr<Lane> copies_;         ///< the lane of copies, which overlap kernels
   std::size_t current_ = none;           ///< the segment in use
   std::mutex traffic_guard_;
   WeightTraffic traffic_;
