@@ -8,21 +8,21 @@
 
 namespace varve {
 
-/// The one place that decides what may run while a thread records launches (DeviceMemory::record()). CUDA fails a
-/// recording, and the call itself, if any thread waits for the whole device meanwhile; memory may be freed by waiting
-/// so. Threads that do either first take not_while_recording(). Everything else may run beside a recording, because
-/// recordings have a stream of their own: launches, copies and fences of other instances, and new memory.
+/// Decides what may run while a thread records launches (DeviceMemory::record()). If any thread waits for the whole
+/// device during a CUDA recording, both the recording and the wait fail; freeing memory may imply such a wait. Threads
+/// that do either first take not_while_recording(). Everything else may run during a recording, because recordings have
+/// a separate stream: launches, copies and fences of other instances, and allocations.
 class BesideRecordings {
 public:
   using Lock = std::shared_lock<std::shared_mutex>;
 
-  /// No thread records while the result lives. Throws std::logic_error in a thread that records.
+  /// No thread records while the result exists. Throws std::logic_error if the calling thread records.
   [[nodiscard]] static Lock not_while_recording() {
     if (this_thread_records) throw std::logic_error("varve: launches that are recorded wait for the device");
     return Lock(guard);
   }
 
-  /// The only recording of the process, by this thread, during its lifetime.
+  /// A recording by this thread, the only one of the process, during the object's lifetime.
   class Recording {
   public:
     Recording() : lock_(guard) { this_thread_records = true; }
@@ -39,8 +39,8 @@ private:
   static inline thread_local bool this_thread_records = false;
 };
 
-/// Copies an array, or sets all elements to a number, and returns when that is done. Waits for all other work of the
-/// device, too, whatever its instance.
+/// Copies an array, or sets all elements to a number, and returns when that is done. Also waits for all other work of
+/// the device, on every instance.
 template <class To, class From>
 void copy_and_wait(To const& to, From const& from) {
   auto const lock = BesideRecordings::not_while_recording();

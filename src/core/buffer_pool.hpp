@@ -10,27 +10,27 @@
 
 namespace varve {
 
-/// Large vectors whose owners are done with them, for others in the process who need such vectors: memory from the
-/// system costs a page fault for every 4 KiB, which take longer together than it takes to compute what is put there.
+/// Large vectors that their owners no longer need, kept for reuse in the process: fresh memory from the system costs a
+/// page fault per 4 KiB, which takes longer than computing its contents.
 template <class T>
 class BufferPool {
   static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-  /// It is never destroyed: threads may give vectors back when the objects of the process are.
+  /// Never destroyed: threads may recycle vectors while static objects are destroyed.
   static BufferPool& of_process() {
     static auto& vectors = *new BufferPool;
     return vectors;
   }
 
-  /// A vector of `size` elements in any state.
+  /// A vector of `size` elements with unspecified values.
   std::vector<T> take(std::size_t size) {
     auto vector = found(size);
     vector.resize(size);
     return vector;
   }
 
-  /// Keeps a vector, or frees it: small ones, and large ones once 64 MiB are kept.
+  /// Keeps a vector, or frees it: small ones always, large ones if 64 MiB are kept already.
   void recycle(std::vector<T> vector) noexcept {
     auto const bytes = vector.capacity() * sizeof(T);
     std::lock_guard const lock(guard_);
@@ -46,9 +46,9 @@ private:
   static constexpr std::size_t least_bytes = std::size_t{1} << 15;
   static constexpr std::size_t most_bytes = std::size_t{1} << 26;
 
-  BufferPool() = default; // takes no memory: destructors may be the first to use it
+  BufferPool() = default; // does not allocate: destructors may be its first users
 
-  /// The kept vector with the least sufficient capacity, unless that is far more; else an empty one.
+  /// The kept vector with the least sufficient capacity, unless that is far larger; else an empty one.
   std::vector<T> found(std::size_t size) {
     if (size * sizeof(T) < least_bytes / 2) return {};
     std::lock_guard const lock(guard_);

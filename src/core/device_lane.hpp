@@ -6,7 +6,7 @@
 
 namespace varve {
 
-/// The instance of an execution space that a lane gives to kernels.
+/// The instance of an execution space in which a lane runs kernels.
 template <class ExecutionSpace>
 class DeviceLane : public Lane {
 public:

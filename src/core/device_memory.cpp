@@ -29,7 +29,7 @@ using Part = Kokkos::View<std::byte*, MemorySpace, Kokkos::MemoryUnmanaged>;
 template <class MemorySpace>
 using ConstPart = Kokkos::View<std::byte const*, MemorySpace, Kokkos::MemoryUnmanaged>;
 
-/// The memory of the host from which copies to a device are fastest.
+/// The host memory from which copies to a device are fastest.
 template <class ExecutionSpace>
 using HostOf = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>;
 
@@ -61,7 +61,7 @@ private:
   }
 };
 
-/// Marks of a host, whose lanes have done their work when they are given it.
+/// Marks of a host, whose lanes complete work before they return.
 class HostMark final : public PeerMark {
 public:
   HostMark() = default;
@@ -75,7 +75,7 @@ public:
   bool is_reached() const override { return true; }
 };
 
-/// What DeviceMemoryOf makes of hosts.
+/// Types that DeviceMemoryOf uses on hosts.
 template <class ExecutionSpace, bool OnHost = kOnHost<ExecutionSpace>>
 struct PartsOf {
   using Mark = HostMark;
@@ -92,7 +92,7 @@ struct PartsOf {
 using gpu::check;
 using gpu::failure;
 
-/// Throws ResourceError, beginning with `what`, if a call of the GPU's runtime library gave a reason of failure.
+/// Throws ResourceError, beginning with `what`, if `why`, a failure of the GPU's runtime library, is not empty.
 void require(std::string const& why, std::string const& what) {
   if (!why.empty()) throw ResourceError(what + ": " + why);
 }
@@ -102,11 +102,11 @@ std::string_view bytes_of(Value const& value) {
   return {reinterpret_cast<char const*>(&value), sizeof(value)};
 }
 
-/// An event without a time. The thread that waits for it sleeps.
+/// An event without timing. A thread that waits for it sleeps.
 class GpuMark final : public PeerMark {
 public:
-  GpuMark() = default; // set() makes the event
-  /// The mark of a handle.
+  GpuMark() = default; // set() creates the event
+  /// The mark of a handle. Throws ResourceError if the handle is not valid.
   explicit GpuMark(std::string const& handle) : is_set_(true) {
     auto const bytes = from_hexadecimal(handle);
     if (bytes.size() != sizeof(handle_)) throw ResourceError("'" + handle + "' is no handle of a mark of a GPU");
@@ -119,7 +119,7 @@ public:
   GpuMark(GpuMark const&) = delete;
   GpuMark& operator=(GpuMark const&) = delete;
 
-  /// Gives the mark a handle.
+  /// Creates the handle of the mark. Throws ResourceError if processes cannot share it.
   void share() {
     require(failure(make(VARVE_GPU(EventInterprocess))), "the GPU grants no mark that processes share");
     require(failure(VARVE_GPU(IpcGetEventHandle)(&handle_, event_)), "processes cannot share marks of this GPU");
@@ -137,7 +137,7 @@ public:
   }
   void await() const override {
     if (!is_set_) return;
-    check(VARVE_GPU(SetDevice)(device_)); // a new thread is on the first device
+    check(VARVE_GPU(SetDevice)(device_)); // a new thread uses the first device
     check(VARVE_GPU(EventSynchronize)(event_));
   }
   bool is_reached() const override {
@@ -162,13 +162,13 @@ private:
   bool is_set_ = false;
 };
 
-/// Memory of the GPU in use, of its own allocation: what Kokkos allocates may come from a pool that other processes
-/// cannot open.
+/// Memory of the GPU in use in a separate allocation: memory that Kokkos allocates may come from a pool that other
+/// processes cannot open.
 class GpuPeerMemory final : public PeerMemory {
 public:
-  /// Throws ResourceError if there is not so much, or if the machine does not let processes share it.
+  /// Throws ResourceError if the memory is not available, or if the machine does not let processes share it.
   explicit GpuPeerMemory(std::size_t bytes) : size_(bytes), is_made_here_(true) {
-    // an allocation of whole pages shares nothing else
+    // an allocation of whole pages shares no page with others
     auto const whole = (bytes + sizeof(Seal) + page - 1) / page * page;
     require(failure(VARVE_GPU(Malloc)(&data_, whole)), "the GPU grants no " + std::to_string(whole) + " bytes");
     std::random_device random;
@@ -180,7 +180,7 @@ public:
     throw ResourceError("processes cannot share memory of this GPU: " + why);
   }
 
-  /// The memory of a handle. Throws ResourceError, saying why, if it cannot be opened or copied from.
+  /// The memory of a handle. Throws ResourceError, naming the reason, if it cannot be opened or copied from.
   explicit GpuPeerMemory(std::string const& handle) {
     auto const bytes = from_hexadecimal(handle);
     if (bytes.size() != sizeof(size_) + sizeof(seal_) + sizeof(memory_))
@@ -206,7 +206,7 @@ public:
 
 private:
   using Handle = VARVE_GPU(IpcMemHandle_t);
-  using Seal = std::array<std::uint64_t, 2>; ///< a random number behind the memory, which tells it from others
+  using Seal = std::array<std::uint64_t, 2>; ///< a random number after the memory, which identifies it
 
   static constexpr std::size_t page = std::size_t{1} << 21U;
 
@@ -216,8 +216,8 @@ private:
     static_cast<void>(failure(is_made_here_ ? VARVE_GPU(Free)(data_) : VARVE_GPU(IpcCloseMemHandle)(data_)));
   }
 
-  /// Copies a seal and waits until it has arrived: a plain copy from the host may return while the bytes are on their
-  /// way to the GPU, and another process would not find them.
+  /// Copies a seal and waits until it has arrived: a plain copy from the host may return while the bytes are in flight
+  /// to the GPU, and another process would not see them.
   static std::string copy(void* to, void const* from) {
     auto why = failure(VARVE_GPU(Memcpy)(to, from, sizeof(Seal), VARVE_GPU(MemcpyDefault)));
     return why.empty() ? failure(VARVE_GPU(StreamSynchronize)(nullptr)) : why;
@@ -230,7 +230,7 @@ private:
   bool is_made_here_ = false;
 };
 
-/// What DeviceMemoryOf makes of GPUs.
+/// Types that DeviceMemoryOf uses on GPUs.
 template <class ExecutionSpace>
 struct PartsOf<ExecutionSpace, false> {
   using Mark = GpuMark;
@@ -240,7 +240,7 @@ struct PartsOf<ExecutionSpace, false> {
   public:
     explicit IndependentLane(LanePriority priority) : IndependentLane(new_stream(priority)) {}
     ~IndependentLane() override {
-      this->space_ = ExecutionSpace(); // the instance goes before its stream
+      this->space_ = ExecutionSpace(); // the instance is destroyed before its stream
       static_cast<void>(VARVE_GPU(StreamDestroy)(stream_));
     }
     IndependentLane(IndependentLane const&) = delete;
@@ -293,7 +293,7 @@ std::unique_ptr<LaunchGraph> record_graph(Kokkos::Cuda const& space, std::functi
       try {
         launch();
         is_whole = true;
-      } catch (...) { // what launch() throws it throws again when it is called
+      } catch (...) { // launch() throws the same when it is called without a recording
       }
       is_whole = cudaStreamEndCapture(space.cuda_stream(), &recorded) == cudaSuccess && is_whole;
       if (is_whole && cudaGraphInstantiateWithFlags(&graph, recorded, 0) != cudaSuccess) graph = nullptr;
@@ -301,7 +301,7 @@ std::unique_ptr<LaunchGraph> record_graph(Kokkos::Cuda const& space, std::functi
   }
   if (recorded != nullptr) cudaGraphDestroy(recorded);
   if (graph != nullptr) return std::make_unique<CudaGraph>(graph);
-  static_cast<void>(cudaGetLastError()); // the next call shall not report it again
+  static_cast<void>(cudaGetLastError()); // clears the error, so that the next call does not report it
   return nullptr;
 }
 

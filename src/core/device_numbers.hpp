@@ -11,8 +11,8 @@
 
 namespace varve {
 
-/// Numbers in the memory of a device, or some neighbouring ones of another such array. The memory lives as long as one
-/// of its arrays.
+/// An array of numbers in the memory of a device, or a part of another such array. The memory lives as long as one of
+/// its arrays.
 template <class Number>
 class DeviceNumbers {
 public:
@@ -37,7 +37,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// The bytes as numbers.
+/// The memory as an array of numbers.
 template <class Number>
 DeviceNumbers<Number> numbers_in(DeviceBytes const& bytes) {
   return {bytes.owner(), bytes.template as<Number>(), bytes.size() / sizeof(Number)};
@@ -57,14 +57,14 @@ DeviceNumbers<Number> new_zeros(DeviceMemory const& memory, std::string const& l
   return numbers;
 }
 
-/// A new array on the device that holds the same numbers.
+/// A new array on the device with a copy of these numbers.
 template <class Number>
 DeviceNumbers<Number> new_copy(DeviceMemory const& memory, std::string const& label,
                                std::vector<Number> const& numbers) {
   return numbers_in<Number>(memory.upload(label, numbers));
 }
 
-/// The numbers of an array on the device.
+/// A copy of the numbers of a device array in host memory.
 template <class Number>
 std::vector<std::remove_const_t<Number>> download(DeviceMemory const& memory, DeviceNumbers<Number> const& numbers) {
   std::vector<std::remove_const_t<Number>> found(numbers.size());
@@ -72,8 +72,8 @@ std::vector<std::remove_const_t<Number>> download(DeviceMemory const& memory, De
   return found;
 }
 
-/// An array of zeros on a device with a buffer on the host, pinned if the device is not the host, so that copies
-/// between them do not make the host wait.
+/// An array of zeros on a device with a buffer on the host, pinned unless the device is the host, so that the host need
+/// not wait for copies between them.
 template <class Number>
 class MirroredArray {
 public:
@@ -89,7 +89,7 @@ public:
   /// Element of the host's buffer.
   Number const& operator[](std::size_t i) const { return on_host_.data()[i]; }
 
-  /// Sets the first `count` elements of the host's buffer to number_of(i). No copy may be under way.
+  /// Sets the first `count` elements of the host's buffer to number_of(i). No copy may be in flight.
   template <class NumberOf>
   void fill(std::size_t count, NumberOf const& number_of) {
     for (std::size_t i = 0; i < count; ++i) on_host_.data()[i] = number_of(i);

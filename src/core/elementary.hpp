@@ -7,10 +7,10 @@
 #include <limits>
 #include <type_traits>
 
-/// Elementary functions with the same bits on every processor, compiler and GPU. The math libraries of C and CUDA
-/// differ in last bits; these functions use correctly rounded operations only: sum, product, quotient and fma called by
-/// name. Methods: argument reduction by multiples of log 2 in two parts (Cody and Waite, "Software manual for the
-/// elementary functions", 1980), then Taylor polynomials. Compilers turn loops over them into vector instructions.
+/// Elementary functions that give the same bits on every processor, compiler and GPU. The math libraries of C and CUDA
+/// differ in last bits; these functions use only correctly rounded operations: sum, product, quotient and explicit fma.
+/// Methods: argument reduction by multiples of log 2 in two parts (Cody and Waite, "Software manual for the elementary
+/// functions", 1980), then Taylor polynomials. Compilers vectorize loops over them.
 namespace varve {
 
 /// a * b + c, rounded once.
@@ -55,8 +55,8 @@ struct Elementary<double> {
 
 VARVE_HOST_DEVICE constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
 
-/// The sum of x^(k - First) / k! for k from First to Last. (A recursion, because loops within a loop over samples keep
-/// compilers from using vector instructions.)
+/// The sum of x^(k - First) / k! for k from First to Last. (A recursion, because inner loops prevent the vectorization
+/// of a loop over samples.)
 template <int First, int Last, class Scalar>
 VARVE_HOST_DEVICE inline Scalar exponential_series(Scalar x) {
   constexpr auto coefficient = static_cast<Scalar>(1.0 / factorial(First));
@@ -99,7 +99,7 @@ struct ReducedExponent {
   Scalar less_one;
 };
 
-/// The argument reduction of x, which must lie between least_exponent and most_exponent.
+/// The argument reduction of x, which must be between least_exponent and most_exponent.
 template <class Scalar>
 VARVE_HOST_DEVICE inline ReducedExponent<Scalar> reduce_exponent(Scalar x) {
   using Constants = Elementary<Scalar>;
@@ -153,7 +153,7 @@ VARVE_HOST_DEVICE inline double logarithm(double x) {
   auto const bits = __builtin_bit_cast(std::int64_t, x);
   std::int64_t exponent = (bits >> 52) - Constants::exponent_bias;
   double mantissa = __builtin_bit_cast(double, (bits & 0xfffffffffffff) | (Constants::exponent_bias << 52));
-  if (mantissa > 1.41421356237309504880) { // above sqrt(2): half of it lies closer to 1, so |f| is smaller
+  if (mantissa > 1.41421356237309504880) { // above sqrt(2): half of it is closer to 1, so |f| is smaller
     mantissa *= 0.5;
     ++exponent;
   }
@@ -181,8 +181,8 @@ VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
   return x < Scalar(0) ? -result : result;
 }
 
-/// log(1 + exp(x)) = max(x, 0) + log(1 + e), where e = exp(-|x|); off by less than 2 units in the last place. x where x
-/// is so large that e is lost, exp(x) where that is so small that its square is lost.
+/// log(1 + exp(x)) = max(x, 0) + log(1 + e), where e = exp(-|x|); off by less than 2 units in the last place. Equals x
+/// if x is so large that e is lost, and exp(x) if x is so small that the square of exp(x) is lost.
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar softplus(Scalar x) {
   Scalar const e = exponential(x < Scalar(0) ? x : -x);
@@ -217,7 +217,7 @@ VARVE_HOST_DEVICE inline Scalar curve_derivative(Curve curve, Scalar y) {
   return softplus_derivative(y);
 }
 
-/// Host only: calls body with the curve as a constant. Compilers vectorize a loop over a curve only if it is one.
+/// Host only: calls body with the curve as a constant, because compilers vectorize a loop over a curve only then.
 template <class Body>
 void with_curve(Curve curve, Body const& body) {
   switch (curve) {

@@ -12,7 +12,7 @@
 
 namespace varve {
 
-// The errors of the public headers: whoever uses the library catches what its parts throw.
+// The errors of the public headers: users of the library catch what its parts throw.
 using v0_3::Error;
 using v0_3::ErrorKind;
 using v0_3::InputError;
@@ -21,7 +21,7 @@ using v0_3::UsageError;
 
 } // namespace varve
 
-/// Checks a contract between parts of Varve: throws std::logic_error, since a violation is a bug of the caller and not
+/// Checks a contract between parts of Varve: throws std::logic_error, because a violation is a bug of the caller, not
 /// bad input.
 #define VARVE_REQUIRE(condition, sentence)                                                                             \
   do {                                                                                                                 \
@@ -30,7 +30,7 @@ using v0_3::UsageError;
 
 namespace varve {
 
-// Overflow-safe arithmetic for sizes that come from outside: options, files, the environment; and checked narrowing.
+// Overflow-safe arithmetic for untrusted sizes (options, files, the environment), and checked narrowing.
 
 /// one + other, or nullopt if the sum overflows 64 bits.
 constexpr std::optional<std::uint64_t> checked_add(std::uint64_t one, std::uint64_t other) {
@@ -59,9 +59,9 @@ constexpr std::uint64_t capped_integer(double number) {
   return number < too_large ? static_cast<std::uint64_t>(number) : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// The number in a narrower type. Throws InputError in every build if the type cannot hold it: kernels would read
-/// another place, without a word. `what`: what the number is, for the message. Tests, which have no memory for such
-/// numbers, lower `most`.
+/// The number in a narrower type. Throws InputError in every build if it is out of range, because kernels would then
+/// silently read another element. `what`: what the number is, for the message. `most`: lowered by tests, which have no
+/// memory for such numbers.
 template <std::integral Narrow>
 Narrow narrowed(std::uint64_t number, char const* what,
                 std::uint64_t most = static_cast<std::uint64_t>(std::numeric_limits<Narrow>::max())) {
@@ -71,8 +71,8 @@ Narrow narrowed(std::uint64_t number, char const* what,
   return static_cast<Narrow>(number);
 }
 
-/// The error that an exception means: an Error is itself, others are ResourceErrors, with a sentence about what lacks
-/// if memory or a thread does.
+/// Converts an exception to an Error: an Error is returned as it is; other exceptions become a ResourceError, which
+/// names the lack of memory or threads if that is the cause.
 Error error_of(std::exception const& failure);
 
 } // namespace varve

@@ -71,7 +71,7 @@ constexpr auto find_space(SpaceList<First, Rest...> /*spaces*/) {
 template <Backend Wanted>
 using SpaceOf = typename decltype(detail::find_space<Wanted>(CompiledSpaces()))::type;
 
-/// The number of processors that launches are sized by: threads on a host, multiprocessors (AMD: compute units) on a
+/// The number of processors for which launches are sized: threads on a host, multiprocessors (AMD: compute units) on a
 /// GPU.
 template <class ExecutionSpace>
 int num_processors(ExecutionSpace const& space) {
@@ -84,8 +84,8 @@ int num_processors(ExecutionSpace const& space) {
   return space.concurrency();
 }
 
-/// Launches a kernel of teams. The functor travels with the launch, which CUDA bounds by 4 KB: Kokkos would copy one of
-/// 512 bytes (twenty Views) or more to constant memory, and so make every launch wait for the one before.
+/// Launches a kernel of teams with the functor as a kernel argument (CUDA: at most 4 KB). By default Kokkos copies
+/// functors of 512 bytes (twenty Views) or more to constant memory, so that every launch waits for the previous one.
 template <class Policy, class Kernel>
 void launch_teams(std::string const& label, Policy const& policy, Kernel const& kernel) {
   auto const light = Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
@@ -106,12 +106,12 @@ template <class ExecutionSpace>
 inline constexpr bool kOnHost =
     Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
 
-/// The space of launches so short that starting threads would take longer than the work: one thread on a host. Fence
-/// the space that ran before.
+/// The execution space for launches that are shorter than starting threads: one thread on a host. Fence the previously
+/// used space first.
 template <class ExecutionSpace>
 using ShortSpace = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::Serial, ExecutionSpace>;
 
-/// The range [0, length) for a short launch after those of `space`, in ShortSpace; on a GPU in `space` itself.
+/// The range [0, length) for a short launch after the launches of `space`, in ShortSpace; on a GPU in `space` itself.
 template <class ExecutionSpace>
 auto in_short_space(ExecutionSpace const& space, int length) {
   if constexpr (std::is_same_v<ShortSpace<ExecutionSpace>, ExecutionSpace>) {
@@ -124,7 +124,7 @@ auto in_short_space(ExecutionSpace const& space, int length) {
 
 namespace detail {
 
-/// Tells the device compiler that a pointer is to team scratch, so that it emits atomics of shared memory.
+/// Lets the device compiler assume that a pointer is to team scratch, so that it emits shared-memory atomics.
 KOKKOS_FORCEINLINE_FUNCTION void assume_in_scratch([[maybe_unused]] std::uint32_t const* pointer) {
 #if defined(KOKKOS_ENABLE_HIP)
   KOKKOS_IF_ON_DEVICE((__builtin_assume(__builtin_amdgcn_is_shared(pointer));))
@@ -135,7 +135,7 @@ KOKKOS_FORCEINLINE_FUNCTION void assume_in_scratch([[maybe_unused]] std::uint32_
 
 } // namespace detail
 
-/// add_in_scratch adds to a word in team scratch, set_bits_in_scratch sets bits of one; other threads of the team may
+/// add_in_scratch adds to a word in team scratch, set_bits_in_scratch sets bits of it; other threads of the team may
 /// update the same word. On a GPU both use shared-memory atomics (Kokkos's atomics, which accept any address, take
 /// several times as long); on the host a team has one thread.
 KOKKOS_FORCEINLINE_FUNCTION void add_in_scratch(std::uint32_t* word, std::uint32_t number) {

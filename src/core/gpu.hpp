@@ -19,11 +19,11 @@
 #define VARVE_GPU(name) hip##name
 #endif
 
-/// Queries to that library. Builds without GPU backend have the same functions. num_devices(): GPUs that the process
-/// sees, nullopt in builds without GPU backend. name(), number(), identity(): of the GPU in use (see device_name() and
-/// device_identity()). free_memory(): bytes, nullopt if the runtime does not report them. distance_to(): how far the
-/// GPU of an identity is from that in use, by the runtime's rank of the links between them: smaller is nearer, -1 for
-/// the same GPU, a large number if it is not known. facts(): names and values for reports; clocks in kHz, sizes in
+/// Queries to that library, also defined in builds without GPU backend. num_devices(): GPUs that the process sees;
+/// nullopt in builds without GPU backend. name(), number(), identity(): of the GPU in use (see device_name() and
+/// device_identity()). free_memory(): bytes; nullopt if the runtime does not report them. distance_to(): distance of
+/// the GPU with this identity from the GPU in use, by the runtime's rank of the links between them: smaller is nearer,
+/// -1 for the same GPU, a large number if unknown. facts(): names and values for reports; clocks in kHz, sizes in
 /// bytes.
 namespace varve::gpu {
 
@@ -60,7 +60,7 @@ inline std::vector<std::pair<std::string, std::string>> facts() { return {}; }
 
 #if defined(VARVE_GPU)
 
-/// The reason if a call failed, else nothing. The next call does not report it again.
+/// The reason if a call failed, else empty. Clears the error, so that the next call does not report it.
 inline std::string failure(VARVE_GPU(Error_t) status) {
   if (status == VARVE_GPU(Success)) return {};
   static_cast<void>(VARVE_GPU(GetLastError)());
@@ -88,7 +88,7 @@ inline std::optional<std::size_t> free_memory() {
   return free_bytes;
 }
 
-/// The versions of the driver and of the runtime library; empty if they are not known.
+/// The versions of the driver and of the runtime library; empty if unknown.
 inline std::pair<std::string, std::string> versions() {
   int driver = 0;
   int runtime = 0;
@@ -146,7 +146,7 @@ inline std::vector<std::pair<std::string, std::string>> facts() {
 
 #elif defined(KOKKOS_ENABLE_HIP)
 
-/// The UUID, and the place on the PCI bus, which tells GPUs without a UUID apart within a node.
+/// The UUID and the PCI address, which distinguishes GPUs of a node that have no UUID.
 inline std::string identity() {
   hipUUID uuid{};
   char place[32] = {};
@@ -156,7 +156,7 @@ inline std::string identity() {
   return bytes;
 }
 
-/// The same GPU before all others, between which no order is known.
+/// The same GPU first; the order of all others is unknown.
 inline int distance_to(std::string const& other) { return other == identity() ? -1 : 0; }
 
 inline std::vector<std::pair<std::string, std::string>> facts() {

@@ -121,8 +121,8 @@ std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files
   return std::nullopt;
 }
 
-/// The smallest number of bytes left by the group of this process and by its parents up to the mount point. (In a
-/// container the path of the group may be the host's, which is not visible: then only the mounted group counts.)
+/// The least number of bytes left by the group of this process and its parents up to the mount point. (In a container
+/// the path of the group may be the host's, which is not visible: then only the mounted group is read.)
 std::size_t available_below(GroupMount const& mount, fs::path const& root) {
   auto const group = find_group(root, *mount.files);
   if (!group) return no_limit;
@@ -138,7 +138,7 @@ std::size_t available_below(GroupMount const& mount, fs::path const& root) {
   return available;
 }
 
-/// Bytes that a limit of this process leaves, of which it uses so many.
+/// Bytes that a limit of this process leaves, of which it uses `used`.
 std::size_t left_of_limit(decltype(RLIMIT_DATA) resource, std::size_t used) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return no_limit;
@@ -191,7 +191,7 @@ std::string processor_name(fs::path const& root) {
 
 double longest_wait_for_processor(fs::path const& root) {
   double longest = 0.0;
-  std::error_code failed; // no such folder, or a thread that ends: then the loop ends, too
+  std::error_code failed; // no such folder, or a thread that ends; the loop then ends as well
   for (fs::directory_iterator thread(root / "proc/self/task", failed), end; thread != end; thread.increment(failed)) {
     std::ifstream times(thread->path() / "schedstat");
     double computing = 0.0, waiting = 0.0; // nanoseconds

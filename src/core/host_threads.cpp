@@ -26,7 +26,7 @@ cpu_set_t& allowed_besides() {
   return allowed;
 }
 
-/// The processors of the calling thread and those of allow_processors(); none if the system does not tell.
+/// The processors of the calling thread and those of allow_processors(); empty if the system does not report them.
 cpu_set_t allowed_processors() {
   cpu_set_t own;
   CPU_ZERO(&own);
@@ -52,14 +52,13 @@ void allow_processors(std::vector<int> const& numbers) {
 void use_allowed_processors() {
   if (CPU_COUNT(&allowed_besides()) == 0) return;
   auto const allowed = allowed_processors();
-  sched_setaffinity(0, sizeof(allowed), &allowed); // if the system refuses, the thread stays where it is
+  sched_setaffinity(0, sizeof(allowed), &allowed); // if the system refuses, the affinity stays as it is
 }
 
-/// Threads that wait for work of HostHelpers. They are started when they are first wanted, and stay until the process
-/// ends.
+/// Threads that wait for work of HostHelpers. They start when first needed, and run until the process ends.
 class HostThreadPool {
 public:
-  /// It is never destroyed: its threads may still wait when the objects of the process are.
+  /// Never destroyed: its threads may still wait while static objects are destroyed.
   static HostThreadPool& of_process() {
     static auto& pool = *new HostThreadPool;
     return pool;
@@ -84,7 +83,7 @@ public:
   }
 
 private:
-  /// Starts the threads that are wanted and not idle, as long as there are processors. Call it under the guard.
+  /// Starts the threads that are wanted and not idle, up to the number of processors. The caller must hold the guard.
   void start_threads() {
     std::size_t const most = num_host_threads() - 1;
     try {
@@ -116,8 +115,8 @@ private:
   pid_t const process_ = getpid();
   std::mutex guard_;
   std::condition_variable is_offered_;
-  std::deque<HostHelpers*> open_; ///< that want more threads
-  std::size_t num_wanted_ = 0;    ///< by all of them
+  std::deque<HostHelpers*> open_; ///< helpers that want more threads
+  std::size_t num_wanted_ = 0;    ///< total over all of them
   std::size_t num_threads_ = 0;
   std::size_t num_idle_ = 0;
 };
@@ -144,7 +143,7 @@ void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)
   std::atomic<std::size_t> failed_index{count};
 
   auto const worker = [&] {
-    // Indices are handed out in ascending order, so every index below a failed one has been started and will finish.
+    // Indices are assigned in ascending order, so every index below a failed one has been started and will finish.
     for (std::size_t index = next++; index < count && index < failed_index; index = next++) {
       try {
         work(index);

@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <utility>
 
-/// Host SIMD vectors. fma is always called by name, through Kokkos SIMD: a compiler may or may not contract a
-/// multiplication and an addition into one fma, depending on the tuned processor (g++ 13 leaves a single chain unfused
-/// on Sapphire Rapids), and the two results differ. All other operations here have only one possible rounding and use
-/// the vector extensions of GCC and Clang.
+/// Host SIMD vectors. fma is always explicit, by Kokkos SIMD: a compiler may or may not contract a multiplication and
+/// an addition into one fma, depending on the tuned processor (g++ 13 leaves a single chain unfused on Sapphire
+/// Rapids), and the two results differ. All other operations here have only one possible rounding and use the vector
+/// extensions of GCC and Clang.
 namespace varve::host {
 
 #if KOKKOS_VERSION >= 40600
@@ -59,9 +59,9 @@ requires(Width % 2 == 0) struct FmaRegister<double, Width> {
 };
 #endif
 
-/// Bytes of the processor's vector registers. Compilers cut longer vector types into pieces that pass through memory,
-/// so the operations on packs take pieces of a register's size. (With packs of 64 bytes in one piece, layers took six
-/// to ten times as long on a processor with AVX2.)
+/// Bytes of the processor's vector registers. Compilers split longer vector types into pieces that are spilled to
+/// memory, so the operations on packs use pieces of a register's size. (With packs of 64 bytes in one piece, layers
+/// took six to ten times as long on a processor with AVX2.)
 #if defined(KOKKOS_ARCH_AVX512XEON)
 inline constexpr int kRegisterBytes = 64;
 #elif defined(KOKKOS_ARCH_AVX2)
@@ -77,7 +77,7 @@ inline constexpr int kPieceLanes = Width* static_cast<int>(sizeof(Scalar)) > kRe
                                        : Width;
 
 /// Calls work(first) for the first lane of each piece of a pack of `Width` numbers: 0, kPieceLanes, ... A fold, not a
-/// loop, because compilers keep in registers only what they see with constant places.
+/// loop, because compilers keep only elements at constant indices in registers.
 template <class Scalar, int Width, class Work>
 [[gnu::always_inline]] inline void for_pieces(Work const& work) {
   constexpr int lanes = kPieceLanes<Scalar, Width>;
@@ -97,10 +97,10 @@ struct Vectors {
   typedef Bits BitVector __attribute__((vector_size(sizeof(Scalar) * Width)));
 };
 
-/// Loads a vector from the numbers at `lanes`, which need no more alignment than one number. SIMD types load by their
-/// own function: through memcpy g++ 12 keeps them in two kinds of registers, and copies each sum twice in each turn of
-/// a loop (the fused kernel with blocks of 4 outputs then takes 1.2 times as long on a processor with two fma a cycle).
-/// Vectors of the compiler go by memcpy: by a type that may alias, cones take 1.1 times as long.
+/// Loads a vector from the numbers at `lanes`, which need only the alignment of one number. SIMD types use their own
+/// load function: with memcpy g++ 12 keeps them in two kinds of registers and copies each sum twice per iteration (the
+/// fused kernel with blocks of 4 outputs then takes 1.2 times as long on a processor with two fma per cycle). Vectors
+/// of the compiler use memcpy: with a type that may alias, cones take 1.1 times as long.
 template <class Vector>
 inline Vector load(void const* lanes) {
   static_assert(std::is_trivially_copyable_v<Vector>);
@@ -113,7 +113,7 @@ inline Vector load(void const* lanes) {
   return vector;
 }
 
-/// Stores a vector to the numbers at `lanes`, as load() loads it.
+/// Stores a vector to the numbers at `lanes`; alignment as for load().
 template <class Vector>
 inline void store(void* lanes, Vector const& vector) {
   static_assert(std::is_trivially_copyable_v<Vector>);
@@ -151,8 +151,8 @@ inline void add_to_doubles(typename Vectors<double, Width>::Vector& numbers, dou
   }
 }
 
-/// numbers + addend in every lane, added in double and rounded once. On processors with registers of 64 bytes all lanes
-/// become doubles at once, in two registers; on others as many as fit one, so that no piece passes through memory.
+/// numbers + addend in every lane, added in double and rounded once. With registers of 64 bytes all lanes are converted
+/// to double at once, in two registers; otherwise as many as fit one register, so that no piece is spilled to memory.
 template <class Scalar, int Lanes>
 inline typename Vectors<Scalar, Lanes>::Vector add_in_double(typename Vectors<Scalar, Lanes>::Vector numbers,
                                                              double addend) {

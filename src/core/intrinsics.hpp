@@ -24,8 +24,8 @@ KOKKOS_FORCEINLINE_FUNCTION Scalar from_lane(Scalar value, [[maybe_unused]] int 
 #endif
 }
 
-/// On a GPU: has a number in a register here, so that its load is on its way from here on. Compilers move loads to the
-/// first use of what they load, where the thread then waits for them.
+/// On a GPU: forces a number into a register at this point, so that its load is issued here. Compilers otherwise move
+/// loads to their first use, where the thread then waits.
 template <class Number>
 KOKKOS_FORCEINLINE_FUNCTION void keep_in_register([[maybe_unused]] Number& number) {
 #if defined(__CUDA_ARCH__)
@@ -43,8 +43,8 @@ KOKKOS_FORCEINLINE_FUNCTION void keep_in_register([[maybe_unused]] Number& numbe
 #endif
 }
 
-// Copies from memory to team scratch that run while the thread computes (cp.async), which Kokkos does not have: NVIDIA
-// GPUs of compute capability 8.0 or more. Their asynchrony is in this file alone.
+// Asynchronous copies from memory to team scratch (cp.async), which Kokkos does not provide: NVIDIA GPUs of compute
+// capability 8.0 or more. Only this file uses the instructions.
 
 #if defined(KOKKOS_ENABLE_CUDA) &&                                                                                     \
     (defined(KOKKOS_ARCH_AMPERE) || defined(KOKKOS_ARCH_ADA89) || defined(KOKKOS_ARCH_HOPPER))
@@ -53,8 +53,8 @@ inline constexpr bool kHasScratchCopies = true;
 inline constexpr bool kHasScratchCopies = false;
 #endif
 
-/// Begins to copy a number, or a pack, of 4, 8 or 16 bytes to scratch, or to fill it with zeros if `is_there` is false;
-/// `from` must be valid either way. Both addresses are multiples of its size. On a host the copy is done at once.
+/// Starts to copy a number or pack of 4, 8 or 16 bytes to scratch, or zeros if `is_there` is false; `from` must be
+/// valid in any case. Both addresses must be multiples of the size. On a host the copy completes immediately.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] T* to, [[maybe_unused]] T const* from,
                                                     [[maybe_unused]] bool is_there) {
@@ -62,7 +62,7 @@ KOKKOS_FORCEINLINE_FUNCTION void begin_scratch_copy([[maybe_unused]] T* to, [[ma
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   auto const target = static_cast<unsigned>(__cvta_generic_to_shared(to));
   int const bytes = is_there ? static_cast<int>(sizeof(T)) : 0;
-  if constexpr (sizeof(T) == 16) { // past the L1, which only copies of 16 bytes can
+  if constexpr (sizeof(T) == 16) { // bypasses the L1, which only copies of 16 bytes can
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(target), "l"(from), "r"(bytes) : "memory");
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\n" ::"r"(target), "l"(from), "n"(sizeof(T)), "r"(bytes)
@@ -80,8 +80,8 @@ KOKKOS_FORCEINLINE_FUNCTION void end_scratch_copies() {
 #endif
 }
 
-/// Waits until no more than the `Latest` last groups of this thread are on their way. Other threads see what has
-/// arrived after a barrier.
+/// Waits until at most the `Latest` last groups of this thread are in flight. Other threads see the data after a
+/// barrier.
 template <int Latest>
 KOKKOS_FORCEINLINE_FUNCTION void await_scratch_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -89,19 +89,19 @@ KOKKOS_FORCEINLINE_FUNCTION void await_scratch_copies() {
 #endif
 }
 
-// The FP64 tensor cores of NVIDIA GPUs of compute capability 8.0 or more, which Kokkos does not have. The inline
-// assembly is in this file alone.
+// FP64 tensor cores of NVIDIA GPUs of compute capability 8.0 or more, which Kokkos does not provide. Only this file has
+// the inline assembly.
 
-/// The part that a thread holds of a piece of a sum of products: 16 x 8 sums, 16 x 4 numbers of A, 4 x 8 of B. Lane l
-/// of a warp holds the rows l / 4 and l / 4 + 8 of A and of the sums; column l % 4 of A and row l % 4 of B; the
-/// columns 2 * (l % 4) and the next of the sums; column l / 4 of B.
+/// A thread's part of a sum of products by a warp: 16 x 8 sums, 16 x 4 numbers of A, 4 x 8 of B. Lane l of the warp
+/// holds rows l / 4 and l / 4 + 8 of A and of the sums; column l % 4 of A and row l % 4 of B; columns 2 * (l % 4) and 2
+/// * (l % 4) + 1 of the sums; column l / 4 of B.
 struct MatrixSums {
   double of_row[2][2];
 };
 
 /// Adds four products to each of the 16 x 8 sums of a warp, as four fma in ascending order of k, each rounded to
-/// nearest: the bits are those of the chain, with subnormals, infinities and zeros of either sign (perf/TRIED.md; test
-/// products_engine). All lanes of the warp must call it together.
+/// nearest: bitwise equal to the chain, with subnormals, infinities and zeros of either sign (perf/TRIED.md;
+/// tests/products/product_engine_test.cpp). All lanes of the warp must call it together.
 KOKKOS_FORCEINLINE_FUNCTION void add_matrix_product([[maybe_unused]] MatrixSums& sums,
                                                     [[maybe_unused]] double const (&a)[2], [[maybe_unused]] double b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -117,11 +117,10 @@ KOKKOS_FORCEINLINE_FUNCTION void add_matrix_product([[maybe_unused]] MatrixSums&
 #endif
 }
 
-/// Where fetched memory should be, and what for.
+/// Destination cache and purpose of a prefetch.
 enum class FetchTo { l1, l2, l1_for_stores };
 
-/// On a host: begins to bring `count` numbers from this address on to a cache. The address need not be valid. On a
-/// device it does nothing.
+/// On a host: prefetches `count` numbers from this address on. The address need not be valid. No-op on a device.
 template <FetchTo To = FetchTo::l1, class T>
 KOKKOS_FORCEINLINE_FUNCTION void fetch([[maybe_unused]] T const* first, [[maybe_unused]] std::size_t count) {
   // clang-format off

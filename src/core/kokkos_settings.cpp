@@ -165,7 +165,7 @@ std::size_t stack_of_openmp_threads() {
   char const* const variable = std::getenv("OMP_STACKSIZE");
   if (auto const bytes = stack_of(without_blanks(variable == nullptr ? "" : variable)); bytes > 0) return bytes;
 #if defined(__clang__)
-  return std::size_t{4} << 20U; // what libomp gives
+  return std::size_t{4} << 20U; // the default of libomp
 #else
   pthread_attr_t attributes;
   std::size_t bytes = 0;

@@ -7,11 +7,11 @@
 #include <stdexcept>
 #include <type_traits>
 
-/// Team scratch of level 0 beyond the 48 KiB that Kokkos gives a team on CUDA. A GPU has more shared memory (227 KiB a
-/// team on H100 and H200, 163 on A100, 96 on V100) for kernels that ask for it. Kokkos 4.5 neither asks nor lets them:
-/// its checks compare with a number that it once read from the driver, and the attribute of the kernel that it launches
-/// is not reachable by its interface. Both are set here, and nowhere else; with a Kokkos of another version, of which
-/// that was not tried, a team has 48 KiB, and plans have no wide tiles.
+/// Team scratch of level 0 beyond the 48 KiB that Kokkos gives a team on CUDA. A GPU has more shared memory (227 KiB
+/// per team on H100 and H200, 163 on A100, 96 on V100) for kernels that request it. Kokkos 4.5 neither requests it nor
+/// allows that: it checks against a limit that it read once from the driver, and its interface does not expose the
+/// attributes of the launched kernel. Only this file sets both. With untested versions of Kokkos a team has 48 KiB, and
+/// plans have no wide tiles.
 namespace varve {
 
 #if defined(KOKKOS_ENABLE_CUDA) && KOKKOS_VERSION >= 40500 && KOKKOS_VERSION < 40600
@@ -20,7 +20,7 @@ inline constexpr bool kHasLargeScratch = true;
 
 namespace detail {
 
-/// Lets Kokkos's checks pass up to what the GPU gives to kernels that ask; returns these bytes.
+/// Raises the limit of Kokkos's checks to the GPU's opt-in limit; returns it in bytes.
 inline std::size_t raise_scratch_limit() {
   auto& properties = const_cast<cudaDeviceProp&>(Kokkos::Cuda().cuda_device_prop());
   if (properties.sharedMemPerBlock < properties.sharedMemPerBlockOptin)
@@ -28,7 +28,7 @@ inline std::size_t raise_scratch_limit() {
   return properties.sharedMemPerBlock;
 }
 
-/// Asks for all scratch that the kernel of this functor and policy may have.
+/// Requests all scratch that the kernel of this functor and policy may have.
 template <class Kernel, class Policy>
 void ask_for_scratch() {
   using Driver = Kokkos::Impl::ParallelFor<Kernel, Policy, Kokkos::Cuda>;
@@ -52,9 +52,9 @@ std::size_t max_team_scratch() {
   return std::numeric_limits<int>::max();
 }
 
-/// Must be called before a team kernel is launched with this policy; does nothing for kernels without scratch. It asks
-/// before a kernel's first launch, also if that one needs little: Kokkos then reads the kernel's limit and keeps it,
-/// and would refuse a later launch that needs more.
+/// Call before a team kernel is launched with this policy; does nothing for kernels without scratch. It must precede a
+/// kernel's first launch, even one with little scratch: Kokkos then reads the kernel's limit once, and would refuse a
+/// later launch that needs more.
 template <class Kernel, class Policy>
 void allow_scratch([[maybe_unused]] Policy const& policy) {
   if constexpr (std::is_same_v<typename Policy::execution_space, Kokkos::Cuda>) {
@@ -69,14 +69,14 @@ void allow_scratch([[maybe_unused]] Policy const& policy) {
 
 inline constexpr bool kHasLargeScratch = false;
 
-/// The same for a build without CUDA, or with a Kokkos of which the above was not tried.
+/// The same for builds without CUDA, or with an untested version of Kokkos.
 template <class ExecutionSpace>
 std::size_t max_team_scratch() {
 #if defined(KOKKOS_ENABLE_CUDA)
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>) return 49152;
 #endif
 #if defined(KOKKOS_ENABLE_HIP)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return 57344; // Kokkos leaves a team that much of 64 KiB
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return 57344; // Kokkos leaves a team this much of 64 KiB
 #endif
   return std::numeric_limits<int>::max();
 }

@@ -9,7 +9,7 @@
 namespace varve {
 namespace {
 
-/// Lines: machine, layout, GPU, obstacle, then, without obstacle, the handles of bytes, words and marks.
+/// Lines: machine, layout, GPU, obstacle, then, unless there is an obstacle, the handles of bytes, words and marks.
 std::string offer_of(MachineMemory::OfRank const& rank, std::string const& layout) {
   auto lines = host_name() + "\n" + layout + "\n" + rank.device + "\n" + rank.obstacle;
   if (!rank.obstacle.empty()) return lines;

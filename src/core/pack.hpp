@@ -11,8 +11,8 @@
 namespace varve {
 
 /// `Width` neighbouring samples of one neuron in registers: one or a few vector registers on CPUs, one 16-byte load of
-/// a thread on GPUs. The storage is a plain array so that one source serves both; each host operation loads it as a
-/// vector and stores it back, which compilers keep in registers.
+/// a thread on GPUs. The storage is a plain array so that CPUs and GPUs share one source; each host operation loads it
+/// as a vector and stores it back, which compilers keep in registers.
 template <class Scalar, int Width>
 struct alignas(sizeof(Scalar) * Width) Pack {
   Scalar lane[Width];
@@ -24,7 +24,7 @@ template <class Scalar>
 struct Bounds {
   Scalar lower, upper;
   /// Factor of sums below zero, applied before clipping. A negative slope encodes a Curve, which is applied after
-  /// clipping. (A member of its own for the curve would not fit the header of a layer's image in team scratch.)
+  /// clipping. (A separate member for the curve would exceed the header of a layer's image in team scratch.)
   double slope = 1.0;
 
   static constexpr double slope_of(Curve curve) { return -static_cast<double>(curve); }
@@ -63,7 +63,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
     typename Vectors::BitVector lanes;
     for (int i = 0; i < piece; ++i) lanes[i] = typename Vectors::Bits(1) << i;
     typename Vectors::Vector const zero = {};
-    Pack<Scalar, Width> values; // the value is zero in lanes without a bit, so their sums do not change
+    Pack<Scalar, Width> values; // zero in lanes without a bit, so that their sums do not change
     host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
       typename Vectors::BitVector const is_set = lanes & static_cast<typename Vectors::Bits>(bits >> i);
       host::store(values.lane + i, is_set != 0 ? value - zero : zero);
@@ -73,8 +73,8 @@ KOKKOS_FORCEINLINE_FUNCTION void add_product_where(Pack<Scalar, Width>& sum, Sca
   // clang-format on
 }
 
-/// Host only: finish() for layers with a slope or a curve. Not inlined, by value and lane by lane, so that other layers
-/// pay nothing for it: a slope within finish() doubles the time of a fused layer.
+/// Host only: finish() for layers with a slope or a curve. Not inlined, and lane by lane on a copy, so that other
+/// layers are not slowed down: a slope within finish() doubles the time of a fused layer.
 template <class Scalar, int Width>
 [[gnu::noinline]] Pack<Scalar, Width> finish_noinline(Pack<Scalar, Width> sum, double bias, Bounds<Scalar> bounds) {
   Curve const curve = bounds.curve();
@@ -92,9 +92,9 @@ template <class Scalar, int Width>
   return sum;
 }
 
-/// Adds the bias in double, applies the slope there, rounds once to Scalar and clips; on a host it takes the curve's
-/// value, too, if there is one. The result is never -0, so that the bits alone tell whether an activation is nonzero.
-/// MayHaveSlope: false leaves out the slope, for layers whose slope is 1; on a GPU that saves four of ten instructions.
+/// Adds the bias in double, applies the slope in double, rounds once to Scalar and clips; on a host it also applies the
+/// curve, if there is one. The result is never -0, so that its bits are zero only if the activation is zero.
+/// MayHaveSlope: false omits the slope, for layers whose slope is 1; on a GPU that saves four of ten instructions.
 template <bool MayHaveSlope = true, class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
@@ -113,7 +113,7 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
     using Vector = typename host::Vectors<Scalar, piece>::Vector;
     if constexpr (MayHaveSlope) {
       if (bounds.slope != 1.0) {
-        Pack<Scalar, Width> apart; // g++ would keep `sum` in memory, in the loop over edges too, if its address were taken
+        Pack<Scalar, Width> apart; // the address of `sum` would make g++ keep it in memory, in the loop over edges, too
         host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
           host::store(apart.lane + i, host::load<Vector>(sum.lane + i));
         });
@@ -136,14 +136,14 @@ KOKKOS_FORCEINLINE_FUNCTION void finish(Pack<Scalar, Width>& sum, double bias, B
   // clang-format on
 }
 
-/// A curve's value in a function of its own, which costs the kernel fewer registers.
+/// A curve's value, as a separate function, which saves registers of the kernel.
 template <class Scalar>
 [[gnu::noinline]] KOKKOS_FUNCTION Scalar curved_noinline(Curve curve, Scalar x) {
   return curved(curve, x) + Scalar(0);
 }
 
-/// finish() of layers that may have a curve, for kernels that can spare the registers of a call: in the fused kernel on
-/// a GPU it took 1.2 to 1.3 times as long, curve or no curve.
+/// finish() of layers that may have a curve, for kernels with enough registers for a call: the fused kernel on a GPU
+/// took 1.2 to 1.3 times as long, with or without a curve.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish_with_curve(Pack<Scalar, Width>& sum, double bias, Bounds<Scalar> bounds) {
   // clang-format off
@@ -168,8 +168,8 @@ struct LaneOrder {
   alignas(sizeof(Scalar) * Width) Bits from[Width];
 };
 
-/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction where the processor has one for the
-/// whole pack; Clang has no such vector builtin, hence the loop.
+/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction if the processor has one for the whole
+/// pack; Clang has no such vector builtin, so it uses a loop.
 template <class Scalar, int Width>
 inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
                           LaneOrder<Scalar, Width> const& order) {
@@ -230,15 +230,15 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
   // clang-format on
 }
 
-/// An integer for each lane of a pack, as wide as its numbers: comparisons of both then take the same lanes of vectors.
+/// An integer for each lane of a pack, as wide as its numbers, so that comparisons of both use the same lanes.
 template <class Scalar, int Width>
 struct LaneIntegers {
   using Integer = typename host::Vectors<Scalar, Width>::Bits;
   alignas(sizeof(Scalar) * Width) Integer lane[Width];
 };
 
-/// In lanes where `value` is greater than `greatest` takes it, and `number` as its number. (On hosts by vectors: g++
-/// makes branches of a loop that selects, one for each lane.)
+/// In each lane where `value` is greater than `greatest`, replaces `greatest` by it and the lane's element of `numbers`
+/// by `number`. (On hosts by explicit vectors: from a loop of selects g++ makes one branch per lane.)
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void take_greater(Pack<Scalar, Width>& greatest, LaneIntegers<Scalar, Width>& numbers,
                                               Pack<Scalar, Width> const& value, int number) {
@@ -264,7 +264,7 @@ KOKKOS_FORCEINLINE_FUNCTION void take_greater(Pack<Scalar, Width>& greatest, Lan
   // clang-format on
 }
 
-/// Sets lanes to zero whose integer is 0.
+/// Sets lanes whose integer is 0 to zero.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void clear_where_zero(Pack<Scalar, Width>& pack,
                                                   LaneIntegers<Scalar, Width> const& integers) {

@@ -30,7 +30,7 @@ KOKKOS_FORCEINLINE_FUNCTION void add_products(Pack<Scalar, Width>& sum, Pack<Sca
   // clang-format on
 }
 
-/// sum = sum + other in every lane. On processors that add beside their fma it takes none of the time of these.
+/// sum = sum + other in every lane. Free on processors that add in parallel with fma.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void add_pack(Pack<Scalar, Width>& sum, Pack<Scalar, Width> const& other) {
   // clang-format off
@@ -154,9 +154,9 @@ inline void add_halves(Scalar (&sums)[Half], Scalar const (&numbers)[2 * Half]) 
 
 } // namespace host
 
-/// Host only: lane i of the result is the sum over the lanes of rows[i], added by a tree: lane c and lane c + d for
-/// d = Width / 2, ..., 2, 1. All trees are computed at once, with half as many additions at each step. Rows longer than
-/// a register are halved first, and their trees computed by halves.
+/// Host only: lane i of the result is the sum over the lanes of rows[i], added by a tree: lane c and lane c + d for d =
+/// Width / 2, ..., 2, 1. All trees are computed at once, with half the additions at each step. Rows longer than a
+/// register are first added by halves.
 template <class Scalar, int Width>
 inline Pack<Scalar, Width> lane_trees(Pack<Scalar, Width> const (&rows)[Width]) {
   static_assert((Width & (Width - 1)) == 0 && Width >= 2 && Width <= 16);
@@ -181,7 +181,7 @@ inline Pack<Scalar, Width> lane_trees(Pack<Scalar, Width> const (&rows)[Width]) 
   return sums;
 }
 
-/// finish() of a pack whose lanes hold outputs of one sample: each lane has a bias of its own.
+/// finish() of a pack whose lanes hold outputs of one sample: each lane has its own bias.
 template <class Scalar, int Width>
 KOKKOS_FORCEINLINE_FUNCTION void finish_outputs(Pack<Scalar, Width>& sum, double const (&bias)[Width],
                                                 Bounds<Scalar> const& bounds) {

@@ -13,10 +13,10 @@ std::string printable(std::string_view text);
 /// printable(text), shortened in the middle to at most `most` bytes.
 std::string printable(std::string_view text, std::size_t most);
 
-/// Bytes as digits, two for each.
+/// Two hexadecimal digits per byte.
 std::string hexadecimal(std::string_view bytes);
 
-/// The bytes of such digits; none if the text is anything else.
+/// The bytes of hexadecimal digits; empty if the text is anything else.
 std::string from_hexadecimal(std::string_view digits);
 
 } // namespace varve

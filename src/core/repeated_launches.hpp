@@ -10,19 +10,19 @@
 
 namespace varve {
 
-/// Launches and copies that are repeated again and again, such as those of a training step or of the layers that a
-/// batch goes through. Where the device can record launches they are recorded; elsewhere they are made anew each time.
-/// Key: distinguishes launches that are not the same. State: what the host knows after them.
+/// Launches and copies that are repeated, such as those of a training step or of the layer loop on a batch. If the
+/// device can record launches, they are recorded; otherwise they are launched again each time. Key: distinguishes
+/// different launches. State: the state of the host after them.
 template <class Key, class State>
 class RepeatedLaunches {
 public:
   explicit RepeatedLaunches(DeviceMemory const& memory) : memory_(&memory) {}
 
-  /// Makes the launches and asynchronous copies of launch(lane), all of them on the lane that it is given, and returns
-  /// its result: by launch(lane) the first time, and from the second time with the same key on by starting on `lane`
-  /// what the second call has launched. So launch() must depend on nothing but the key, and its first call must have
-  /// allocated and set up whatever it needs. Keeps the launches of the last few keys. Where nothing can be recorded or
-  /// a recording fails, launch(lane) is called each time. Does not fence.
+  /// Runs the launches and asynchronous copies of launch(lane), all of which must be on the given lane, and returns its
+  /// result. The first call with a key calls launch(lane). The second call records launch() and starts the recording on
+  /// `lane`, as all later calls do. So launch() must depend on nothing but the key, and its first call must allocate
+  /// and set up everything. Keeps the recordings of the last few keys. If nothing can be recorded or a recording fails,
+  /// launch(lane) is called each time. Does not fence.
   template <class Launch>
   State run(Lane const& lane, Key const& key, Launch const& launch) {
     if (!memory_->can_record()) return launch(lane);
@@ -32,7 +32,7 @@ public:
       known_.push_back({key, nullptr, launch(lane)});
       return known_.back().state;
     }
-    std::rotate(found, found + 1, known_.end()); // the last one used is the last one to go
+    std::rotate(found, found + 1, known_.end()); // the most recently used key is replaced last
     Known& known = known_.back();
     if (known.graph == nullptr) {
       if (!lane_) lane_ = memory_->independent_lane(LanePriority::ordinary);
@@ -43,7 +43,7 @@ public:
     return known.state;
   }
 
-  /// To be called when arrays or other arguments of the launches have been replaced.
+  /// Call after arrays or other arguments of the launches have been replaced.
   void forget() { known_.clear(); }
 
 private:
@@ -55,8 +55,8 @@ private:
   };
 
   DeviceMemory const* memory_;
-  std::unique_ptr<Lane> lane_; ///< where launches are recorded, which nothing else uses
-  std::vector<Known> known_;   ///< the key used last is the last one
+  std::unique_ptr<Lane> lane_; ///< records launches; nothing else uses it
+  std::vector<Known> known_;   ///< the most recently used key is the last one
 };
 
 } // namespace varve

@@ -31,7 +31,7 @@
 namespace varve {
 namespace {
 
-/// The processors on which OpenMP places its threads; none unless it binds them.
+/// The processors to which OpenMP binds its threads; empty unless it binds them.
 std::vector<int> processors_of_openmp() {
   std::vector<int> numbers;
 #if defined(KOKKOS_ENABLE_OPENMP)
@@ -44,7 +44,7 @@ std::vector<int> processors_of_openmp() {
   return numbers;
 }
 
-/// The threads that OpenMP starts with Kokkos.
+/// The number of threads that OpenMP starts for Kokkos.
 std::size_t num_openmp_threads([[maybe_unused]] std::span<char* const> kokkos_arguments) {
 #if defined(KOKKOS_ENABLE_OPENMP)
   auto const wanted =
@@ -55,10 +55,10 @@ std::size_t num_openmp_threads([[maybe_unused]] std::span<char* const> kokkos_ar
 #endif
 }
 
-/// What is said if a library ends the process while it starts threads.
+/// State of the report if a library ends the process while it starts threads.
 struct StartWatch {
   std::function<void(Error const&)> say;
-  std::size_t num_threads = 0; ///< that are being started
+  std::size_t num_threads = 0; ///< threads that are being started
 };
 
 StartWatch& start_watch() {
@@ -66,8 +66,8 @@ StartWatch& start_watch() {
   return *watch;
 }
 
-/// Called at the end of the process. If it ends while threads are being started, reports that and ends it with the code
-/// of an error.
+/// Called when the process ends. If threads are being started then, reports that and ends the process with the exit
+/// code of an error.
 void end_failed_start() {
   auto& watch = start_watch();
   if (watch.num_threads == 0) return;
@@ -78,7 +78,7 @@ void end_failed_start() {
   _exit(static_cast<int>(error.kind()));
 }
 
-/// Starts Kokkos, under watch unless it is told to print a help text and end the process.
+/// Starts Kokkos, watched unless its arguments ask for a help text, which ends the process.
 void start_kokkos(std::vector<char*>& arguments, std::size_t num_threads) {
   auto number = static_cast<int>(arguments.size());
   bool const asks_for_help = std::ranges::any_of(std::span(arguments).subspan(1), [](std::string_view argument) {
@@ -100,8 +100,8 @@ std::vector<Backend> backends_of(SpaceList<Spaces...> /*spaces*/) {
   return {to_backend<Spaces>()...};
 }
 
-/// The name of the program and the --kokkos-* options, which are removed from the arguments. Kokkos gets no others: it
-/// would answer --help as well.
+/// The name of the program and the --kokkos-* options, which are removed from the arguments. Kokkos gets no other
+/// arguments: it would answer --help as well.
 std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) {
   setenv("OMP_PROC_BIND", "false", 0); // false is OpenMP's default; setting it only silences Kokkos's advice to set it
   char** const end = arguments + num_arguments;

@@ -16,7 +16,7 @@ namespace varve {
 /// Initializes Kokkos and finalizes it on destruction. Construct exactly one at the start of main, after MPI_Init.
 class Runtime {
 public:
-  /// Removes the --kokkos-* options from the arguments and passes them to Kokkos. Throws UsageError about a bad value,
+  /// Removes the --kokkos-* options from the arguments and passes them to Kokkos. Throws UsageError for a bad value,
   /// ResourceError if Kokkos or the device cannot start.
   Runtime(int& num_arguments, char** arguments);
   ~Runtime();
@@ -24,15 +24,15 @@ public:
   Runtime& operator=(Runtime const&) = delete;
 };
 
-/// Sets the function that reports an error if a library ends the process while Runtime starts, which then ends with the
-/// code of that error: libgomp ends it with 1 if it cannot start its threads. For programs; without it the library has
-/// its way.
+/// Sets the function that reports an error if a library ends the process while Runtime starts; the process then ends
+/// with the exit code of that error. (libgomp ends it with 1 if it cannot start its threads.) For programs: without it
+/// the library's exit code remains.
 void set_last_words_of_start(std::function<void(Error const&)> say);
 
-/// Does what Runtime does, but for starting Kokkos, where nothing is computed on its devices: removes the --kokkos-*
-/// options from the arguments, throws UsageError about a bad value, and gives host threads all processors of the
-/// process and allocations the memory that is available (limit_memory_to_available). Takes any number of a GPU, for the
-/// machine may have none.
+/// Runtime without Kokkos, for work that computes nothing on its devices: removes the --kokkos-* options from the
+/// arguments, throws UsageError for a bad value, lets host threads use all processors of the process, and limits
+/// allocations to the available memory (limit_memory_to_available()). Accepts any GPU number, because the machine may
+/// have no GPU.
 void start_on_host(int& num_arguments, char** arguments);
 
 /// A readable name of the hardware behind a backend, for messages and reports: "NVIDIA H200 (device 0)", "2 threads".
@@ -42,23 +42,23 @@ std::string device_name(Backend backend);
 /// empty on CPU backends. (The device index does not identify a GPU: it may differ between ranks.)
 std::string device_identity(Backend backend);
 
-/// Memory, in bytes, that a backend can still allocate: free device memory, or available_host_memory() on CPU backends.
+/// Memory in bytes that a backend can still allocate: free device memory, or available_host_memory() on CPU backends.
 /// Throws ResourceError if the device does not report it.
 std::size_t available_memory(Backend backend);
 
-/// Facts about a device for reports, as names and values, in the order in which they are shown.
+/// Properties of a device for reports, as names and values, in the order of display.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 /// The GPU behind a backend: its name, memory, caches, processors, clocks and driver, as far as the runtime library
 /// reports them; empty on CPU backends.
 Facts device_facts(Backend backend);
 
-/// What Kokkos was configured with, by its own account: the processor and GPU it was compiled for, and the number of
-/// threads of its host backend.
+/// Kokkos's own report of its configuration: the processor and GPU it was compiled for, and the number of threads of
+/// its host backend.
 Facts kokkos_facts();
 
-/// The indices of the first text that stands before already, as {where it stands first, here}: of the identities of
-/// devices (core/runtime.hpp), the two ranks that share one. Empty texts do not count.
+/// The indices {earlier, later} of the first text that equals an earlier one; empty texts are ignored. For the
+/// identities of devices: the two ranks that share one.
 inline std::optional<std::pair<std::size_t, std::size_t>> first_repeated(std::vector<std::string> const& texts) {
   std::map<std::string, std::size_t> first_of;
   for (std::size_t index = 0; index < texts.size(); ++index) {

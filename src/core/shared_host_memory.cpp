@@ -17,7 +17,7 @@
 namespace varve {
 namespace {
 
-/// A random number behind the memory, by which a process knows that it opened the memory that was meant.
+/// A random number after the memory, by which a process checks that it opened the right memory.
 using Seal = std::array<std::uint64_t, 2>;
 
 Seal new_seal() {
@@ -82,7 +82,7 @@ void SharedHostMemory::map() {
     close(file_);
     throw ResourceError("the system maps no " + std::to_string(bytes) + " bytes that processes share: " + why);
   }
-  madvise(mapped, bytes, MADV_HUGEPAGE); // where the system does so on request
+  madvise(mapped, bytes, MADV_HUGEPAGE); // takes effect if huge pages are enabled for madvise
   data_ = static_cast<std::byte*>(mapped);
 }
 

@@ -7,20 +7,20 @@
 
 namespace varve {
 
-/// Host memory that other processes of this machine can open by its handle: a nameless file in memory (memfd), of which
-/// a process takes only the pages that were written. It lives until all who made or opened it have let it go. (A
-/// shared window of MPI lies in /dev/shm, which containers often bound to 64 MB.)
+/// Host memory that other processes of this machine can open by its handle: an anonymous file in memory (memfd), which
+/// occupies only the pages that were written. It exists until all processes have closed it. (A shared window of MPI is
+/// in /dev/shm, which containers often limit to 64 MB.)
 class SharedHostMemory final : public PeerMemory {
 public:
-  /// Memory of zeros. Throws ResourceError if the system grants none.
+  /// Zero-initialized memory. Throws ResourceError if the system grants none.
   explicit SharedHostMemory(std::size_t bytes);
 
-  /// The memory of a handle. Throws ResourceError, saying why, if it cannot be opened or is not that of the handle, as
-  /// may be where processes have separate views of the machine.
+  /// The memory of a handle. Throws ResourceError, naming the reason, if it cannot be opened or is other memory, which
+  /// happens if processes have different views of the machine.
   explicit SharedHostMemory(std::string const& handle);
   ~SharedHostMemory() override;
 
-  std::byte* data() const override { return data_; } ///< aligned for a page
+  std::byte* data() const override { return data_; } ///< aligned to a page
   std::size_t size() const override { return size_; }
   std::string handle() const override { return handle_; }
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <type_traits>
 
-/// Marks functions that host and device code call, in headers that do not include Kokkos.
+/// Marks functions that host and device code call, for headers that do not include Kokkos.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define VARVE_HOST_DEVICE __host__ __device__
 #else
@@ -23,8 +23,7 @@ using EdgeOffset = std::uint64_t;
 /// Index of a sample within the whole input, from 0.
 using SampleIndex = std::uint64_t;
 
-/// Instantiates these two traits before std::string does: otherwise nvcc 13 fails inside the string header of libstdc++
-/// 12.
+/// Instantiates these two traits before std::string does: otherwise nvcc 13 fails in the string header of libstdc++ 12.
 static_assert(std::is_object_v<char> && std::is_same_v<std::iterator_traits<char*>::value_type, char>);
 
 /// Floating-point type of activations and weights in the layer loop.

@@ -8,9 +8,9 @@
 
 namespace varve {
 
-/// An array as kernels take it: a non-owning address and length, in device memory or in team scratch. An array that is
-/// not given has length 0 and a null data(). Builds with Kokkos_ENABLE_DEBUG_BOUNDS_CHECK (preset openmp-debug) check
-/// every access and stop the program at the first one out of bounds.
+/// An array as a kernel argument: a non-owning address and length, in device memory or in team scratch. An absent array
+/// has length 0 and a null data(). Builds with Kokkos_ENABLE_DEBUG_BOUNDS_CHECK (preset openmp-debug) check every
+/// access and stop the program at the first one out of bounds.
 template <class T>
 using ArrayView =
     Kokkos::View<T*, Kokkos::LayoutRight, Kokkos::AnonymousSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -50,11 +50,11 @@ KOKKOS_FORCEINLINE_FUNCTION ArrayView<T const> array_in(Kokkos::View<Byte*, P...
   return ArrayView<T const>(reinterpret_cast<T const*>(bytes.data() + first), count);
 }
 
-// Raw access happens here only: one instruction loads or stores neighbouring elements, such as a pack of samples or 16
+// Raw access happens only here: one instruction loads or stores adjacent elements, such as a pack of samples or 16
 // bytes of weights. Through operator(), element by element, it would take several.
 
-/// The address of `count` elements from `first` on, for the edges of a layer. (A View for every edge would cost a CPU
-/// four stores to its stack: the fused kernel then took 1.4 times as long.)
+/// The address of `count` elements from `first` on, for the edges of a layer. (A View per edge would cost a CPU four
+/// stores to its stack: the fused kernel then took 1.4 times as long.)
 template <class T, class... P>
 KOKKOS_FORCEINLINE_FUNCTION T* elements_of(Kokkos::View<T*, P...> const& array, std::size_t first, std::size_t count) {
   detail::require_within(array.size(), first, count);
@@ -70,7 +70,7 @@ KOKKOS_FORCEINLINE_FUNCTION auto& piece_at_byte(Kokkos::View<T*, P...> const& ar
   return *reinterpret_cast<Target*>(reinterpret_cast<Byte*>(array.data()) + byte);
 }
 
-/// Element `number` of the array, seen as an array of Pieces.
+/// Element `number` of the array as an array of Pieces.
 template <class Piece, class T, class... P, class Number>
 KOKKOS_FORCEINLINE_FUNCTION auto& piece_of(Kokkos::View<T*, P...> const& array, Number number) {
   using Target = std::conditional_t<std::is_const_v<T>, Piece const, Piece>;
@@ -86,9 +86,9 @@ KOKKOS_FORCEINLINE_FUNCTION auto& piece_at(Kokkos::View<T*, P...> const& array, 
   return *reinterpret_cast<Target*>(array.data() + first);
 }
 
-/// Tells the device compiler that an array whose address was itself loaded from memory is in global memory, so that it
-/// emits global loads instead of generic ones. Does nothing on the host. clang forgets such an assumption for AMD GPUs,
-/// so there the address goes through an integer into the address space of global memory and back.
+/// Lets the device compiler assume that an array whose address was itself loaded from memory is in global memory, so
+/// that it emits global loads instead of generic ones. No-op on the host. clang drops such an assumption for AMD GPUs,
+/// so there the address is cast to the address space of global memory and back.
 #if defined(KOKKOS_ENABLE_HIP)
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] ArrayView<T>& array) {
@@ -103,9 +103,9 @@ KOKKOS_FORCEINLINE_FUNCTION void assume_global([[maybe_unused]] ArrayView<T> con
 }
 #endif
 
-/// Cuts arrays one after another from one allocation in team scratch. Kernels state its bytes exactly, because the plan
-/// computes its limits from them. The first array has the alignment asked for; the others have what the sizes of the
-/// arrays before them leave.
+/// Allocates arrays one after another from one allocation in team scratch. Kernels give its size in bytes exactly,
+/// because the plan computes its limits from it. The first array has the requested alignment; the alignment of the
+/// others follows from the sizes of the arrays before them.
 class ScratchArrays {
 public:
   template <class Member>
