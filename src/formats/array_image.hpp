@@ -13,9 +13,9 @@
 
 namespace varve {
 
-/// Destination of a format's arrays if the layer is streamed, that is, copied to the device as a whole whenever it is
-/// needed: one after another, aligned, in an image in host memory. Until move_arrays() gives them device addresses, the
-/// arrays of the format are views whose pointer is the offset in the image; only their sizes may be used.
+/// Destination of the arrays of a format that is streamed, that is, copied to the device as a whole for each use: one
+/// after another, aligned, in an image in host memory. Until move_arrays() gives them device addresses, the arrays of
+/// the format are views whose pointer is the offset in the image; only their sizes may be used.
 template <class ExecutionSpace>
 class ArraysInImage {
 public:
@@ -28,8 +28,8 @@ public:
     return offset;
   }
 
-  /// Copies an array from the device into the image; `array` becomes a view at its offset and releases device memory
-  /// that it owned.
+  /// Moves an array from the device into the image; `array` becomes a view at its offset and releases its device
+  /// memory.
   template <class T>
   void take(Kokkos::View<T const*, typename ExecutionSpace::memory_space>& array) {
     auto const [place, offset] = append<T>(array.size());
@@ -44,7 +44,7 @@ private:
   template <class T>
   using HostArray = Kokkos::View<T*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
 
-  /// Appends room for `count` numbers: returns the place in the image and the view at their offset.
+  /// Appends room for `count` numbers. Returns their place in the image and a view at their offset.
   template <class T>
   std::pair<HostArray<T>, ConstDeviceArray<ExecutionSpace, T>> append(std::size_t count) {
     std::size_t const offset = bytes_.size();
@@ -56,7 +56,7 @@ private:
   std::vector<unsigned char> bytes_;
 };
 
-/// Turns the offsets of a format's arrays into addresses on the device, where its image will be at `image`.
+/// Replaces the offsets of a format's arrays by device addresses; the image will be at `image` on the device.
 template <class Format>
 void move_arrays(Format& format, unsigned char const* image) {
   format.for_each_array([&](auto& array) {

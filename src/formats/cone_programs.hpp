@@ -10,10 +10,10 @@
 
 namespace varve {
 
-/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone); a slot takes SlotBytes.
-/// A program is a list of groups of `GroupSize` steps; a group is one or more rounds of GroupSize moves of two edges
-/// each; after the last round the sums become activations. Padding: steps with fewer edges than others of their group
-/// read one of their inputs with weight 0, and the last group of a layer repeats its last step. Neither changes a
+/// A run of layers whose outputs depend on few inputs each, as one program per cone (see Cone); a slot has SlotBytes
+/// bytes. A program is a list of groups of `GroupSize` steps. A group is one or more rounds of GroupSize moves of two
+/// edges each; after the last round the sums become activations. Padding: steps with fewer edges than others of their
+/// group read one of their inputs with weight 0, and the last group of a layer repeats its last step. Neither changes a
 /// result, because activations are finite.
 template <class ExecutionSpace, class Scalar_, int GroupSize, std::size_t SlotBytes>
 struct ConePrograms {
@@ -40,7 +40,7 @@ struct ConePrograms {
     int first_output, num_outputs; ///< padded to whole lines
   };
 
-  /// The run as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The run as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     int num_inputs, num_outputs; ///< inputs of the first layer, outputs of the last layer
     int num_programs;

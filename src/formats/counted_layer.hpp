@@ -9,7 +9,7 @@
 namespace varve {
 
 /// A layer whose edges all have one weight and whose outputs share a bias (see suits_counts()), as a list of readers
-/// per input. For samples whose entries all have one value: there an output depends only on the number of its inputs
+/// per input. For samples whose entries all have one value: an output then depends only on the number of its inputs
 /// that have an entry.
 template <class ExecutionSpace, class Scalar_>
 struct CountedLayer {
@@ -23,18 +23,18 @@ struct CountedLayer {
   }
   VARVE_HOST_DEVICE static int num_words(int num_outputs) { return (num_words_used(num_outputs) + 1) | 1; }
 
-  /// The byte that counts for output j: with n words in use, byte j / n of word j % n. Neighbouring inputs often have
-  /// neighbouring readers, which thus are in different words.
+  /// Index of the byte that counts for output j: with n words in use, byte j / n of word j % n. Neighbouring inputs
+  /// often have neighbouring readers, which are thus in different words.
   static std::uint16_t place_of(int output, int num_outputs) {
     int const words = num_words_used(num_outputs);
     return static_cast<std::uint16_t>(output % words * outputs_per_word + output / words);
   }
-  /// A byte that counts for no output.
+  /// Index of a byte that counts for no output.
   VARVE_HOST_DEVICE static std::uint16_t place_of_none(int num_outputs) {
     return static_cast<std::uint16_t>(num_words_used(num_outputs) * outputs_per_word);
   }
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     int num_inputs, num_outputs;
     int max_readers; ///< most outputs that read one input
@@ -42,7 +42,7 @@ struct CountedLayer {
     Scalar weight;
     double bias;
     Bounds<Scalar> bounds;
-    ArrayView<std::uint16_t const> places; ///< [reader][input]: the byte that counts; a last input without readers
+    ArrayView<std::uint16_t const> places; ///< [reader][input]: the byte that counts; the last input is a dummy
   };
 
   CountedLayer() = default;
@@ -55,7 +55,7 @@ struct CountedLayer {
         bounds_(bounds_of<Scalar>(layer.activation)) {
     SparseMatrix const& matrix = layer.weights;
     narrowed<std::uint16_t>(static_cast<std::uint64_t>(num_words_used(num_outputs_)) * outputs_per_word,
-                            "counts of a sample");     // the greatest place, place_of_none()
+                            "counts of a sample");     // the largest place, place_of_none()
     std::size_t const stride = matrix.num_columns + 1; // the last input is a dummy without readers
     std::vector<std::uint16_t> by_input(stride * static_cast<std::size_t>(max_readers_), place_of_none(num_outputs_));
     std::vector<std::size_t> num_readers(matrix.num_columns, 0);

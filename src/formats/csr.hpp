@@ -4,8 +4,8 @@
 
 namespace varve {
 
-/// Compressed sparse rows by output, without padding: for layers whose degrees differ so much that sliced ELL would
-/// waste memory. The edges of an output keep the order of the matrix.
+/// Compressed sparse rows by output, without padding: for layers whose degrees vary so much that sliced ELL would waste
+/// memory. The edges of an output keep the order of the matrix.
 template <class ExecutionSpace, class Scalar_, class Index_>
 struct Csr {
   using Scalar = Scalar_;
@@ -13,7 +13,7 @@ struct Csr {
   static constexpr int block_outputs = 1;
   static constexpr bool may_have_curve = true; ///< on every device (DeviceTraits::has_curves_in_rows_only)
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     static constexpr int edges_at_a_time = 1;
 
@@ -60,7 +60,7 @@ struct Csr {
   ConstDeviceArray<ExecutionSpace, Index> indices;
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
 
-  /// Builds the format from a valid layer. Throws InputError if Index cannot hold an input, or 31 bits the neurons.
+  /// Builds the format from a valid layer. Throws InputError if an input exceeds Index, or a number of neurons 31 bits.
   template <class Arrays = ArraysOnDevice<ExecutionSpace>>
   explicit Csr(Layer const& layer, Arrays&& arrays = Arrays()) {
     SparseMatrix const& matrix = layer.weights;

@@ -13,20 +13,20 @@ namespace varve {
 
 /// A layer as a dense matrix, for layers with an edge between most pairs of neurons. Blocks of `BlockOutputs` outputs
 /// store a weight for every input, zero where there is no edge, so there are no indices, and a kernel reads each input
-/// once for all outputs of a block. The number of inputs is padded to a multiple of `ChunkSize`, that of outputs to
-/// whole blocks, with weights 0. An output's weights for `PieceInputs` neighbouring inputs lie side by side.
+/// once for all outputs of a block. The number of inputs is padded to a multiple of `ChunkSize`, the number of outputs
+/// to whole blocks, with weights 0. An output's weights for `PieceInputs` neighbouring inputs are contiguous.
 ///
-/// Bits: the sums of the layer are chains over the edges in ascending order of inputs, so encode() takes only layers
-/// whose edges ascend. A weight 0 in such a chain computes fma(0, x, sum) with finite x (activations and samples are
-/// finite in every precision). If sum is not zero, the result is sum, infinities and NaNs included. If sum is +0, the
-/// result is +0. If sum is -0 (a product below zero may round to it), the result is +0 or -0, depending on the sign of
-/// x: a zero, but perhaps of the other sign. The sign of a zero sum changes nothing that follows: a product that is not
-/// zero gives the same sum after either zero, a product that is zero gives a zero again, and finish() adds the bias,
-/// which is never -0, so that both zeros give the same bits.
+/// Bits: the sums of the layer are chains over the edges in ascending order of inputs, so encode() requires ascending
+/// edges. A weight 0 in such a chain computes fma(0, x, sum) with finite x (activations and samples are finite in every
+/// precision). If sum is not zero, the result is sum, infinities and NaN included. If sum is +0, the result is +0. If
+/// sum is -0 (a product below zero may round to it), the result is +0 or -0, depending on the sign of x: a zero, but
+/// perhaps of the other sign. The sign of a zero sum has no effect: a product that is not zero gives the same sum after
+/// either zero, a product that is zero gives a zero again, and finish() adds the bias, which is never -0, so that both
+/// zeros give the same bits.
 template <class ExecutionSpace, class Scalar_, int BlockOutputs, int ChunkSize, int PieceInputs = 1>
 struct DenseBlocks {
   using Scalar = Scalar_;
-  using Index = std::uint32_t; ///< of an input
+  using Index = std::uint32_t; ///< type of input numbers
   static constexpr int block_outputs = BlockOutputs;
   static constexpr int chunk_size = ChunkSize;
   static constexpr int piece_inputs = PieceInputs;
@@ -38,13 +38,13 @@ struct DenseBlocks {
     return (num_inputs + chunk - 1) / chunk * chunk;
   }
 
-  /// The place of a weight in its block.
+  /// Index of a weight in its block.
   static constexpr std::size_t place_of(std::size_t input, std::size_t output_of_block) {
     constexpr auto piece = static_cast<std::size_t>(PieceInputs);
     return (input / piece * BlockOutputs + output_of_block) * piece + input % piece;
   }
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     static constexpr int edges_at_a_time = 1;
     static constexpr bool is_dense = true;
@@ -56,18 +56,18 @@ struct DenseBlocks {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    /// Weights of a block.
+    /// Number of weights of a block.
     KOKKOS_FORCEINLINE_FUNCTION std::size_t block_size() const {
       return padded_inputs(static_cast<std::size_t>(parameters.num_inputs)) * BlockOutputs;
     }
 
-    /// The weights of a block, at place_of().
+    /// The weights of a block; place_of() gives their indices.
     KOKKOS_FORCEINLINE_FUNCTION Scalar const* weights_of(int block) const {
       return elements_of(weights, static_cast<std::size_t>(block) * block_size(), block_size());
     }
 
-    /// Calls visit(&input, weights_of) for every input of a block, ascending: weights_of(0)[output] is its weight for
-    /// an output of the block.
+    /// Calls visit(&input, weights_of) for every input of a block, ascending: weights_of(0)[output] is the input's
+    /// weight for an output of the block.
     template <class Visit>
     KOKKOS_FORCEINLINE_FUNCTION void for_each_edges(int block, Visit const& visit) const {
       static_assert(PieceInputs == 1);

@@ -16,7 +16,7 @@
 
 namespace varve {
 
-/// A new array on the device that holds the same numbers. Blocks until they have arrived.
+/// A new array on the device with a copy of these numbers. Returns when they have arrived.
 template <class ExecutionSpace, class T>
 DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> const& numbers) {
   DeviceArray<ExecutionSpace, T> array(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), numbers.size());
@@ -24,7 +24,7 @@ DeviceArray<ExecutionSpace, T> upload(std::string const& label, std::vector<T> c
   return array;
 }
 
-/// The numbers of a device array, on the host.
+/// A copy of the numbers of a device array on the host.
 template <class View>
 auto download(View const& array) {
   std::vector<typename View::non_const_value_type> numbers(array.extent(0));
@@ -34,7 +34,7 @@ auto download(View const& array) {
   return numbers;
 }
 
-/// Destination of a format's arrays: put() copies each to the device at once. (The other one is ArraysInImage.)
+/// Destination of a format's arrays: put() copies each to the device immediately. (The alternative is ArraysInImage.)
 template <class ExecutionSpace>
 struct ArraysOnDevice {
   template <class T>
@@ -43,8 +43,8 @@ struct ArraysOnDevice {
   }
 };
 
-/// The bounds of an activation function. They are finite, so that every activation is finite and the zero weights of
-/// padding add nothing to a sum.
+/// The bounds of an activation function. They are finite, so that every activation is finite and padding with zero
+/// weights adds nothing to a sum.
 template <class Scalar>
 Bounds<Scalar> bounds_of(Activation const& activation) {
   Scalar const lowest = activation.slope > 0.0 ? std::numeric_limits<Scalar>::lowest() : Scalar(0);
@@ -54,7 +54,7 @@ Bounds<Scalar> bounds_of(Activation const& activation) {
   return {lowest, finite_cap<Scalar>(activation), slope};
 }
 
-/// Shape, order, bias and activation of a layer, as kernels take them. Outputs are stored at positions; neuron_of(p) is
+/// Shape, order, bias and activation of a layer as kernel arguments. Outputs are stored at positions; neuron_of(p) is
 /// the neuron that position p computes. bias_of() and neuron_of() may be called up to the end of the last block.
 template <class Scalar>
 struct LayerParameters {
@@ -69,7 +69,7 @@ struct LayerParameters {
   KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons(position)); }
 };
 
-/// Everything of a layer but its edges, which each format stores in its own way.
+/// All parts of a layer but its edges, which differ between formats.
 template <class ExecutionSpace, class Scalar>
 struct LayerFrame {
   int num_inputs = 0;

@@ -7,9 +7,9 @@
 
 namespace varve {
 
-/// Consecutive small layers of one format as images: all that a kernel reads of a layer is one contiguous piece of
-/// memory, of the same size for each layer, so that a team can copy the next layer into scratch without any lookup.
-/// Image: header, then slice chunks, biases, neurons, indices and weights as the format has them, each aligned.
+/// Consecutive small layers of one format as images: everything that a kernel reads of a layer is one contiguous piece
+/// of memory of the same size for each layer, so that a team can copy the next layer into scratch without a lookup.
+/// Image: header, then slice chunks, biases, neurons, indices and weights as in the format, each aligned.
 template <class ExecutionSpace, class Format>
 class LayerImages {
 public:
@@ -50,7 +50,7 @@ public:
   ArrayView<unsigned char const> bytes() const { return images_; }
   std::size_t stride() const { return stride_; }
 
-  /// The layer of an image, as kernels take it; its arrays point into the image.
+  /// The layer of an image as a kernel argument; its arrays point into the image.
   KOKKOS_FORCEINLINE_FUNCTION static Edges edges_in(ArrayView<unsigned char const> const& image) {
     auto const& header = piece_of<Header>(image, 0);
     return {{header.num_inputs, header.num_outputs, header.bounds, header.bias_stride,
@@ -71,7 +71,7 @@ private:
 
   static_assert(sizeof(Header) <= image_header_bytes);
 
-  /// The array in bytes [first, end) of an image, including the padding behind it.
+  /// The array in bytes [first, end) of an image, including the padding after it.
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION static ArrayView<T const> array_at(ArrayView<unsigned char const> const& image, int first,
                                                                  int end) {
@@ -91,7 +91,7 @@ private:
                                    .neurons = bytes_of_array(layer.frame.neurons),
                                    .indices = bytes_of_array(layer.indices),
                                    .weights = bytes_of_array(layer.weights)});
-    header.end = narrowed<int>(layout.end, "bytes of the image of a layer"); // no part lies beyond it
+    header.end = narrowed<int>(layout.end, "bytes of the image of a layer"); // all parts end before it
     header.slice_chunks = static_cast<int>(layout.slice_chunks);
     header.bias = static_cast<int>(layout.bias);
     header.neurons = static_cast<int>(layout.neurons);

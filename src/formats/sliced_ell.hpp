@@ -14,14 +14,14 @@
 namespace varve {
 
 /// Sliced ELL of blocks. A block is `BlockOutputs` outputs (one output: plain sliced ELL; several: pattern blocks) with
-/// one list of inputs, the union of theirs, so that each input is read once for all of them; an edge that an output
-/// lacks has weight 0 there. `SliceWidth` neighbouring blocks form a slice; their lists are padded to the longest of
-/// them, in chunks of `ChunkSize` edges. Within a slice a chunk is stored in pieces of at most 16 bytes, block by
-/// block, so that the threads that work on a slice read adjacent pieces. Padding has weight 0 and names the input that
-/// a neighbouring block reads in the same step, so it causes no bank conflict. Weights 0 change no sum of finite
+/// one list of inputs, the union of theirs, so that each input is read once for all of them; an output without an edge
+/// to an input of the list has weight 0 there. `SliceWidth` neighbouring blocks form a slice. Their lists are padded to
+/// the longest of them, in chunks of `ChunkSize` edges. Within a slice a chunk is stored in pieces of at most 16 bytes,
+/// block by block, so that the threads of a slice read adjacent pieces. Padding has weight 0 and the input that a
+/// neighbouring block reads in the same step, so it causes no bank conflict. Weights 0 change no sum of finite
 /// activations. The edges of an output keep the order of the matrix.
-/// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are ours.
-/// Index: std::uint16_t where the inputs fit, else std::uint32_t.
+/// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are new here. Index:
+/// std::uint16_t if the inputs fit, else std::uint32_t.
 template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct SlicedEll {
   using Format = SlicedEll;
@@ -39,14 +39,14 @@ struct SlicedEll {
     return per_chunk < most ? per_chunk : most;
   }
 
-  /// Index of an element of a block within a slice's chunk, which holds `per_chunk` elements of each block.
+  /// Index of an element of a block within a slice's chunk, which has `per_chunk` elements of each block.
   template <class Element>
   KOKKOS_FORCEINLINE_FUNCTION static constexpr int place_of(int per_chunk, int block_in_slice, int element) {
     int const per_piece = piece_size<Element>(per_chunk);
     return (element / per_piece * SliceWidth + block_in_slice) * per_piece + element % per_piece;
   }
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     static constexpr int edges_at_a_time = std::min(ChunkSize, BlockOutputs == 1 ? 2 : 4);
 
@@ -61,8 +61,8 @@ struct SlicedEll {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
     }
 
-    /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay one register:
-    /// taken apart by the compiler, they would be two, with three instructions for each.
+    /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay in one register:
+    /// unpacked by the compiler, they would use two, with three instructions for each.
     struct ChunkInputs {
       static constexpr bool has_words = ChunkSize * sizeof(Index) % sizeof(std::uint32_t) == 0;
       using Word = std::conditional_t<has_words, std::uint32_t, Index>;
@@ -95,7 +95,7 @@ struct SlicedEll {
       load_chunk(loaded, weights, output, number);
     }
 
-    /// Loads, or stores, the numbers of chunk `number` of an output in an array that has one for each edge, like
+    /// Loads, or stores, the numbers of chunk `number` of an output in an array with one number per edge, like
     /// `weights`.
     KOKKOS_FORCEINLINE_FUNCTION static void
     load_chunk(Scalar (&loaded)[ChunkSize], ArrayView<Scalar const> const& array, int output, std::uint32_t number) {
@@ -167,7 +167,7 @@ struct SlicedEll {
       } else {
         Index inputs[ChunkSize];
         load_pieces(inputs, index_chunk, block_in_slice);
-        if constexpr (BlockOutputs == 1) { // all at once: one by one, nvcc would load the numbers of a piece singly
+        if constexpr (BlockOutputs == 1) { // all at once: otherwise nvcc would load the numbers of a piece one by one
           Scalar loaded[ChunkSize];
           load_pieces(loaded, weight_chunk, block_in_slice);
           VARVE_UNROLL
@@ -244,8 +244,7 @@ struct SlicedEll {
             static_cast<std::size_t>(BlockOutputs)};
   }
 
-  /// Encodes a valid layer. Throws InputError if Index cannot hold an input, or if there are more than most_chunks
-  /// chunks.
+  /// Encodes a valid layer. Throws InputError if an input exceeds Index, or if there are more than most_chunks chunks.
   static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order,
                         EdgeOffset most_chunks = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
@@ -352,7 +351,7 @@ private:
     return inputs.size();
   }
 
-  /// Blocks of a slice that read scratch at the same time.
+  /// Number of blocks of a slice that read scratch at the same time.
   static constexpr std::size_t blocks_at_a_time = std::min<std::size_t>(SliceWidth, kOutputsAtATime);
 
   static Index& index_at(Encoded& encoded, std::size_t block, std::size_t edge) {

@@ -11,8 +11,8 @@
 namespace varve {
 
 /// Sliced ELL in stages. A stage is a run of whole slices whose outputs together have few distinct inputs. A list per
-/// stage holds these inputs once, and edges hold 16-bit places in the list. Outputs are ordered so that those that
-/// share inputs are neighbours. The edges of an output keep the order of the matrix. After Hidayetoglu et al. 2020.
+/// stage holds these inputs once, and edges store 16-bit indices into it. Outputs are ordered so that those that share
+/// inputs are neighbours. The edges of an output keep the order of the matrix. After Hidayetoglu et al. 2020.
 template <class ExecutionSpace, class Scalar_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct StagedBlocks {
   using Scalar = Scalar_;
@@ -20,9 +20,9 @@ struct StagedBlocks {
   using Blocks = SlicedEll<ExecutionSpace, Scalar, Index, SliceWidth, ChunkSize, BlockOutputs>;
   static constexpr int block_outputs = BlockOutputs;
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
-    typename Blocks::Edges blocks;                 ///< the edges; their inputs are places in the list of the stage
+    typename Blocks::Edges blocks;                 ///< the edges; their inputs are indices into the list of the stage
     ArrayView<NeuronIndex const> inputs;           ///< the lists of all stages, each ascending
     ArrayView<std::uint32_t const> input_pointers; ///< first input of each stage, then the number of inputs
     ArrayView<int const> block_pointers;           ///< first block of each stage, then the number of blocks
@@ -69,12 +69,12 @@ struct StagedBlocks {
   };
 
   /// Encodes a valid layer. Each stage must have at most 65536 distinct inputs and, except for the last one, consist of
-  /// whole slices. Throws InputError if a stage has more, if there are more than most_inputs inputs of all stages, or
-  /// what SlicedEll::encode() throws.
+  /// whole slices. Throws InputError if a stage has more inputs or all stages together more than most_inputs, and what
+  /// SlicedEll::encode() throws.
   static Encoded encode(SparseMatrix const& matrix, OutputStages stages,
                         EdgeOffset most_inputs = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
-    SparseMatrix staged = matrix; // its columns become places in the lists of the stages
+    SparseMatrix staged = matrix; // its columns become indices into the lists of the stages
     encoded.input_pointers = {0};
     encoded.block_pointers = {0};
     for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {

@@ -33,8 +33,8 @@ struct EdgeRows {
   }
 };
 
-/// The first row of part `part` of num_parts parts, which have about equal numbers of edges and rows together (binary
-/// search for its share).
+/// The first row of part `part` of num_parts parts with about equal numbers of edges and rows together (a binary
+/// search).
 template <class ExecutionSpace>
 KOKKOS_FORCEINLINE_FUNCTION int row_of_share(EdgeRows<ExecutionSpace> const& edges, int part, int num_parts) {
   std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
@@ -52,8 +52,8 @@ KOKKOS_FORCEINLINE_FUNCTION int row_of_share(EdgeRows<ExecutionSpace> const& edg
   return low;
 }
 
-/// The pattern of a layer that is trained: by output for the forward pass, by input for the backward pass and the
-/// gradient. The training order of edges and weights is by input; `places` maps it to the order by output.
+/// The pattern of a layer in training: by output for the forward pass, by input for the backward pass and the gradient.
+/// The training order of edges and weights is by input; `places` maps it to the order by output.
 template <class ExecutionSpace>
 struct TrainedEdges {
   EdgeRows<ExecutionSpace> by_output;
@@ -61,12 +61,12 @@ struct TrainedEdges {
   ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< edge in training order -> edge in the order by output
 
   TrainedEdges() = default;
-  /// Uploads the pattern of a valid layer. Throws InputError if it has more edges than 32 bits count.
+  /// Uploads the pattern of a valid layer. Throws InputError if it has more edges than 32 bits can number.
   explicit TrainedEdges(SparseMatrix const& matrix) : TrainedEdges(matrix, transposed(matrix)) {}
   TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& turned)
       : by_output("varve::by_output", matrix.row_pointers, matrix.column_indices),
         by_input("varve::by_input", turned.row_pointers, turned.outputs) {
-    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end()); // the rows above count as many
+    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end()); // the row pointers above fit 32 bits
     places = upload<ExecutionSpace>("varve::places", narrow);
   }
 
