@@ -12,12 +12,12 @@
 
 namespace varve {
 
-/// sums(i, j) = fma-chain over k, ascending, of a(i, k) * b(k, j), which begins at sums(i, j), or at 0 if is_first: one
-/// step of a tile of C, for hosts. a and b are packed.
-/// league: groups of blocks of rows x groups of blocks of columns; team: one thread. A thread takes `host_depth` of k
-/// at a time, for which its part of A and B stays in the L2, and the blocks of a group one after the other: for each it
-/// loads the sums into registers, adds a chain of products to every one, and stores them exactly as they are. Per k it
-/// loads two vectors of B and broadcasts `rows` numbers of A for 2 * rows fma of vectors. Bound by fma.
+/// One step of a tile of C, for hosts: sums(i, j) = fma-chain over k, ascending, of a(i, k) * b(k, j), starting with
+/// sums(i, j), or with 0 if is_first. a and b are packed.
+/// league: groups of blocks of rows x groups of blocks of columns; team: one thread. A thread processes `host_depth` of
+/// k at a time, for which its part of A and B stays in the L2, and the blocks of a group one after the other. For each
+/// block it loads the sums into registers, adds a chain of products to every sum, and stores them without rounding. Per
+/// k it loads two vectors of B and broadcasts `rows` numbers of A for 2 * rows fma of vectors. Bound by fma.
 template <class ExecutionSpace, class Scalar>
 struct AddTileOnHost {
   using Blocks = ProductBlocks<ExecutionSpace, Scalar>;
@@ -58,7 +58,7 @@ struct AddTileOnHost {
 private:
   KOKKOS_FORCEINLINE_FUNCTION static int least(int one, int other) { return one < other ? one : other; }
 
-  /// Adds the products [first, last) to a block of sums.
+  /// Adds the products of k in [first, last) to a block of sums.
   KOKKOS_FORCEINLINE_FUNCTION void add_block(int row, int column, int first, int last) const {
     auto const place = [&](int block, int width) {
       return (static_cast<std::size_t>(block) * static_cast<std::size_t>(depth) + static_cast<std::size_t>(first)) *
@@ -98,8 +98,8 @@ private:
   }
 };
 
-/// Adds the products of a step to the sums of a tile of C by the kernel for this execution space, if `num_lanes` such
-/// steps run side by side. Does not fence.
+/// Adds the products of a step to the sums of a tile of C by the kernel for this execution space. num_lanes: number of
+/// steps that run concurrently. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
   using Blocks = ProductBlocks<ExecutionSpace, Scalar>;

@@ -11,7 +11,7 @@
 
 namespace varve {
 
-/// A step of a tile of C: packed blocks of 128 rows of A and of 128 columns of B, and the sums, in blocks of 128 x 128.
+/// A step of a tile of C: packed blocks of 128 rows of A and of 128 columns of B, and the sums in blocks of 128 x 128.
 template <class Scalar>
 struct TileStep {
   ArrayView<Scalar const> a;
@@ -20,17 +20,17 @@ struct TileStep {
   int num_rows;
   int num_columns;
   int depth;
-  bool is_first; ///< the sums begin at 0
+  bool is_first; ///< the sums start at 0
 };
 
-/// The same as AddTileOnGpu, for NVIDIA GPUs that copy to scratch asynchronously (kHasScratchCopies); HIP, older NVIDIA
-/// GPUs and GPUs without the scratch take AddTileOnGpu.
+/// Computes the same as AddTileOnGpu, for NVIDIA GPUs with asynchronous copies to scratch (kHasScratchCopies). HIP,
+/// older NVIDIA GPUs and GPUs with less scratch use AddTileOnGpu.
 /// league: parts of the tile of C, Sums::rows x Sums::columns numbers each, in bands of `band` rows of parts, so that
-/// teams that run together share parts of A and B in the L2; team: Sums::team_size threads, which hold the sums in
-/// registers. k comes in chunks of Sums::chunk: `Stages` - 1 of them are on their way to scratch while the team
-/// computes with another; one barrier a chunk. Blocks of A, B and C have 128 lines, a multiple of those of a part.
-/// Bound by the fma units in float and the FP64 tensor cores in double: 0.92 and 0.97 of cuBLAS's rate at 4096^3, 0.94
-/// at 8192^3 (one H200). A C with few parts for the multiprocessors is bound by the time of one part, as a sum is never
+/// concurrent teams share parts of A and B in the L2; team: Sums::team_size threads, which hold the sums in registers.
+/// k is processed in chunks of Sums::chunk: `Stages` - 1 chunks are in flight to scratch while the team computes with
+/// another; one barrier per chunk. Blocks of A, B and C have 128 lines, a multiple of the lines of a part. Bound by the
+/// fma units in float and the FP64 tensor cores in double: 0.92 and 0.97 of cuBLAS's rate at 4096^3, 0.94 at 8192^3
+/// (one H200). A C with few parts for the multiprocessors is bound by the time of one part, because a sum is never
 /// split between teams.
 template <class ExecutionSpace, class Sums, int Stages, int Teams>
 struct AddTileOnCuda {
@@ -41,7 +41,7 @@ struct AddTileOnCuda {
   static constexpr int block = 128;
   static constexpr int band = 8;
   static constexpr int team_size = Sums::team_size;
-  static constexpr int team_rows = Sums::rows; ///< numbers of C that a team computes: rows and columns
+  static constexpr int team_rows = Sums::rows; ///< rows and columns of C that a team computes
   static constexpr int team_columns = Sums::columns;
   static constexpr int chunk = Sums::chunk;
   static constexpr int size_a = chunk * Sums::stride_a;
@@ -70,7 +70,7 @@ struct AddTileOnCuda {
     for (int number = 0; number < Stages - 1; ++number) bring(buffers, rank, from_a, from_b, number);
     for (int number = 0; number < num_chunks; ++number) {
       await_scratch_copies<Stages - 2>();
-      team.team_barrier(); // this chunk is there for all, and all are done with the one before
+      team.team_barrier(); // all threads see this chunk and have finished with the one before
       bring(buffers, rank, from_a, from_b, number + Stages - 1);
       auto const numbers = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
       own.add_chunk(part_of(numbers, 0, size_a), part_of(numbers, size_a, size_b));
@@ -86,7 +86,7 @@ private:
     return part_of(packed, static_cast<std::size_t>(line / block) * size + within, size - within);
   }
 
-  /// The sums from the first of a part on; its rows are `block` numbers apart.
+  /// The sums of a part from its first one on; rows have distance `block`.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar> sums_of(int row, int column) const {
     int const column_blocks = (step.num_columns + block - 1) / block;
     auto const number = static_cast<std::size_t>(row / block * column_blocks + column / block);
@@ -106,7 +106,7 @@ private:
     });
   }
 
-  /// Begins to copy a chunk; k beyond the last is zero.
+  /// Starts to copy a chunk; numbers past the last k are zero.
   KOKKOS_FORCEINLINE_FUNCTION void bring(ArrayView<Scalar> const& buffers, int rank,
                                          ArrayView<Scalar const> const& from_a, ArrayView<Scalar const> const& from_b,
                                          int number) const {
@@ -116,7 +116,7 @@ private:
     end_scratch_copies();
   }
 
-  /// Copies `Width` numbers for each k of a chunk, which are `Stride` numbers apart in scratch.
+  /// Copies `Width` numbers for each k of a chunk; their lines in scratch have distance `Stride`.
   template <int Width, int Stride>
   KOKKOS_FORCEINLINE_FUNCTION void bring_lines(ArrayView<Scalar> const& to, int rank,
                                                ArrayView<Scalar const> const& from, int first) const {
@@ -135,11 +135,11 @@ private:
   }
 };
 
-/// Shapes of teams, large to small. Large ones take fewer numbers from the L2 and from scratch for each fma; small ones
-/// occupy all multiprocessors with small tiles of C. A shape is taken from `large_from` or `medium_from` of its teams a
-/// multiprocessor on: of all such limits these have the best least share of cuBLAS's rate (perf/results/products.md,
-/// one H200). In float, medium teams lose to small ones at 2.4 teams a multiprocessor and to large ones where k is
-/// short.
+/// Shapes of teams, large to small. Large ones load fewer numbers from the L2 and from scratch per fma; small ones
+/// occupy all multiprocessors with small tiles of C. A shape is used from `large_from` or `medium_from` of its teams
+/// per multiprocessor on. Of all such limits these have the best worst-case share of cuBLAS's rate
+/// (perf/results/products.md, one H200). In float, medium teams are slower than small ones at 2.4 teams per
+/// multiprocessor, and than large ones if k is short.
 template <class ExecutionSpace, class Scalar>
 struct CudaShapes {
   using Large = AddTileOnCuda<ExecutionSpace, ThreadSums<float, 128, 128, 8, 8, 4, 32, 1>, 3, 2>;
@@ -149,7 +149,7 @@ struct CudaShapes {
   static constexpr int medium_from = 4;
 };
 
-/// In double, 6.1 large teams a multiprocessor take as long as 7, and lose to medium ones.
+/// In double, 6.1 large teams per multiprocessor take as long as 7, and are slower than medium ones.
 template <class ExecutionSpace>
 struct CudaShapes<ExecutionSpace, double> {
   using Large = AddTileOnCuda<ExecutionSpace, WarpSums<128, 128, 64, 32, 32>, 3, 1>;
@@ -172,7 +172,7 @@ bool suits_add_tile(ExecutionSpace const& /*space*/, TileStep<Scalar> const& ste
          scratch_of_add_tile<Kernel> <= max_team_scratch<ExecutionSpace>();
 }
 
-/// Launches a kernel if it suits. Does not fence.
+/// Launches a kernel if it suits; returns whether it did. Does not fence.
 template <class Kernel, class ExecutionSpace, class Scalar>
 bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, int fewest_teams) {
   if (!suits_add_tile<Kernel>(space, step, fewest_teams)) return false;
@@ -185,7 +185,7 @@ bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, 
 
 } // namespace detail
 
-/// The shape that add_tile_on_cuda() takes, for reports: 'L'arge, 'M'edium or 'S'mall, or '-' if none fits.
+/// The shape that add_tile_on_cuda() uses, for reports: 'L'arge, 'M'edium or 'S'mall, or '-' if none fits.
 template <class ExecutionSpace, class Scalar>
 char cuda_shape_of(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
   using Shapes = CudaShapes<ExecutionSpace, Scalar>;
@@ -198,8 +198,8 @@ char cuda_shape_of(ExecutionSpace const& space, TileStep<Scalar> const& step, in
 }
 
 /// Launches AddTileOnCuda in the largest shape that gives all multiprocessors enough work (CudaShapes) and whose
-/// scratch the GPU has, if `num_lanes` such launches run side by side. Returns false if no shape's scratch fits: then
-/// the caller launches AddTileOnGpu. Does not fence.
+/// scratch the GPU has. num_lanes: number of launches that run concurrently. Returns false if no shape's scratch fits:
+/// then the caller launches AddTileOnGpu. Does not fence.
 template <class ExecutionSpace, class Scalar>
 bool add_tile_on_cuda(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
   using Shapes = CudaShapes<ExecutionSpace, Scalar>;

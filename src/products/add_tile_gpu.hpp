@@ -10,25 +10,25 @@
 
 namespace varve {
 
-/// The same as AddTileOnHost, for GPUs; AddTileOnCuda takes its place where it can.
-/// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k comes in chunks
-/// (ChunkPipeline): while a team computes with the numbers of one chunk of A and B in scratch, the next are on their
-/// way. A thread's rows and columns lie in pieces of 16 bytes, 16 pieces apart, so that the threads of a warp load
-/// neighbouring pieces. Per k it loads 16 numbers from scratch for 64 fma. Bound by fma.
+/// Computes the same as AddTileOnHost, for GPUs without AddTileOnCuda.
+/// league: blocks of 128 x 128 sums; team: 16 x 16 threads of 8 x 8 sums each, in registers. k is processed in chunks
+/// (ChunkPipeline): while a team computes with one chunk of A and B in scratch, the next are in flight. A thread's rows
+/// and columns are pieces of 16 bytes, 16 pieces apart, so that the threads of a warp load adjacent pieces. Per k it
+/// loads 16 numbers from scratch for 64 fma. Bound by fma.
 template <class ExecutionSpace, class Scalar>
 struct AddTileOnGpu {
   static constexpr int piece = 16 / static_cast<int>(sizeof(Scalar));
   static constexpr int block = 128;
   static constexpr int across = 16; ///< threads of a row of threads
   static constexpr int team_size = across * across;
-  static constexpr int pieces = block / (across * piece); ///< of a thread's rows, and of its columns
-  static constexpr int chunk = 2 * piece;                 ///< of k: a piece of A and of B for every thread
+  static constexpr int pieces = block / (across * piece); ///< pieces of a thread's rows, and of its columns
+  static constexpr int chunk = 2 * piece;                 ///< length in k: a piece of A and of B for every thread
   static constexpr int part_size = chunk * block;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, piece / 2>>;
   using Member = typename Policy::member_type;
   using Numbers = Pack<Scalar, piece>;
 
-  /// A part of A and a part of B, a chunk of k after another.
+  /// A part of A and a part of B, one chunk of k after another.
   struct Chunks {
     static constexpr int part_pieces = part_size / piece;
     static constexpr int num_pieces = 2 * part_pieces;
@@ -77,7 +77,7 @@ struct AddTileOnGpu {
   }
 
 private:
-  /// The place of a piece of a thread's sums, in pieces.
+  /// Index of a piece of a thread's sums, in pieces.
   KOKKOS_FORCEINLINE_FUNCTION static int place_of(int rank, int row, int column) {
     int const block_row = (row / piece * across + rank / across) * piece + row % piece;
     return block_row * (block / piece) + column * across + rank % across;

@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-/// alpha * sum + beta * added for a row.
+/// Computes alpha * sum + beta * added for a row.
 template <class Scalar>
 void finish_row(TileSums<Scalar> const& tile, std::uint64_t row, ProductScaling const& scaling, Scalar const* added,
                 Scalar* values) {

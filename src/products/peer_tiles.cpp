@@ -12,9 +12,9 @@
 namespace varve {
 namespace {
 
-/// Seconds to wait for a tile that another rank brings.
+/// Seconds to wait for a tile that another rank is reading.
 constexpr double least_patience = 0.02;
-constexpr double first_patience = 0.2; ///< before this rank has read one
+constexpr double first_patience = 0.2; ///< before this rank has read a tile
 
 } // namespace
 
@@ -116,7 +116,7 @@ void PeerTiles::end(bool keeps_tiles) {
   std::ranges::fill(in_slot_, std::nullopt);
 }
 
-/// Does some work once the device has done what the lane was given: on GPUs another thread does it.
+/// Calls work() once the device has completed what is enqueued on the lane; on GPUs on another thread.
 void PeerTiles::after(Lane const& lane, JobThread& thread, JobThread::Job const& work) const {
   if (device_.is_host()) {
     lane.fence("varve::product_tile");

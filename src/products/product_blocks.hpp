@@ -13,8 +13,8 @@
 
 namespace varve {
 
-/// The shapes of a product's kernel: tiles of A and B are packed into blocks, and the sums of a tile of C are kept in
-/// blocks of `rows` x `columns` numbers, row by row.
+/// The block shapes of a product's kernel: tiles of A and B are packed into blocks, and the sums of a tile of C are
+/// stored in blocks of `rows` x `columns` numbers, row by row.
 template <class ExecutionSpace, class Scalar>
 struct ProductBlocks {
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
@@ -35,29 +35,29 @@ struct ProductBlocks {
   static constexpr int rows = on_host ? host_rows : 128;
   static constexpr int columns = on_host ? 2 * host_width : 128;
 
-  /// Products that a host adds to a block before it goes to the next: a block of B with them fits the L1.
+  /// Products that a host adds to a block before the next one: with this depth, a block of B fits the L1.
   static constexpr int host_depth = 256;
-  /// Blocks of rows and of columns whose numbers a host thread works through together: those of A and B fit the L2.
+  /// Blocks of rows and of columns that a host thread processes together: their numbers of A and B fit the L2.
   static constexpr int host_row_blocks = 16;
   static constexpr int host_column_blocks = 16;
 };
 
-/// Blocks of `width` that hold `count` rows or columns.
+/// Number of blocks of `width` for `count` rows or columns.
 inline std::size_t num_blocks(std::uint64_t count, int width) {
   return static_cast<std::size_t>((count + static_cast<unsigned>(width) - 1) / static_cast<unsigned>(width));
 }
 
-/// packed[block][k][line in block] = loose(line, k); lines beyond the last are zero. Host: an index is a block and a
+/// packed[block][k][line in block] = loose(line, k); lines past the last one are zero. Host: an index is a block and a
 /// part of k; each number is read once in order of k, and written once. GPU: an index is a number of `packed`.
 template <class ExecutionSpace, class Scalar, int Width>
 struct PackTile {
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
-  static constexpr std::int64_t part = 64; ///< of k, for an index on a host
+  static constexpr std::int64_t part = 64; ///< length in k of an index on a host
 
   ArrayView<Scalar const> loose;
   ArrayView<Scalar> packed;
   LooseTile shape;
-  std::int64_t parts = 1; ///< of k
+  std::int64_t parts = 1; ///< parts of k
 
   KOKKOS_FUNCTION void operator()(std::int64_t index) const {
     if constexpr (on_host) {

@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-constexpr double shortest_wait = 1e-5; ///< on the timeline, in seconds
+constexpr double shortest_wait = 1e-5; ///< seconds: shorter waits are not on the timeline
 
 template <class Scalar>
 std::unique_ptr<ProductKernels<Scalar>> kernels_of(Backend backend, ProductWay way) {
@@ -33,7 +33,7 @@ ProductDevice device_of(ProductKernels<Scalar> const& kernels, std::size_t memor
           static_cast<std::size_t>(kernels.block_columns()), memory_limit};
 }
 
-/// The number of blocks of `width` that hold `count` lines, times the width.
+/// `count`, rounded up to a multiple of `width`.
 std::size_t padded(std::uint64_t count, std::size_t width) { return (count + width - 1) / width * width; }
 
 template <class Number>
@@ -106,8 +106,8 @@ ProductTraffic ProductEngine<Scalar>::traffic() const {
   return traffic;
 }
 
-/// Arrays of lanes, slots and buffers, which a run makes that has a task. A GPU has two buffers in host memory for each
-/// lane.
+/// Allocates arrays of lanes, slots and buffers in the first run with a task. A GPU has two buffers in host memory for
+/// each lane.
 template <class Scalar>
 void ProductEngine<Scalar>::make_arrays() {
   if (!buffers_.empty()) return;
@@ -127,7 +127,7 @@ void ProductEngine<Scalar>::make_arrays() {
   }
 }
 
-/// Host memory for numbers of the device: on hosts the same memory.
+/// Host memory for numbers of the device; on hosts the same memory.
 template <class Scalar>
 DeviceNumbers<Scalar> ProductEngine<Scalar>::on_host(Numbers const& numbers, std::string const& label) const {
   return device_.is_host() ? numbers : numbers_in<Scalar>(device_.allocate_on_host(label, numbers.num_bytes()));
@@ -135,7 +135,7 @@ DeviceNumbers<Scalar> ProductEngine<Scalar>::on_host(Numbers const& numbers, std
 
 template <class Scalar>
 void ProductEngine<Scalar>::run_from(std::optional<std::uint64_t> first, Next const& next, Take const& take) {
-  std::size_t const steps_ahead = device_.is_host() ? 2 : 8; // planned: their tiles are read meanwhile
+  std::size_t const steps_ahead = device_.is_host() ? 2 : 8; // planned steps: their tiles are read meanwhile
   for (auto& lane : lanes_) lane.finished = {};
   Run run{take, LoadAhead(buffers_.size()), {}};
   std::deque<PlannedStep> planned;
@@ -158,13 +158,13 @@ void ProductEngine<Scalar>::run_from(std::optional<std::uint64_t> first, Next co
   for (auto& lane : lanes_) await_taken(lane, run);
 }
 
-/// Starts a step: its tiles come to the device, and their products are added to the sums of its task.
+/// Starts a step: copies its tiles to the device and adds their products to the sums of its task.
 template <class Scalar>
 void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
   if (inputs_.before_step) inputs_.before_step();
   auto& lane = lanes_[step.lane];
   if (step.is_first) {
-    if (device_.is_host()) await_taken(lane, run); // the sums are those that are handed over
+    if (device_.is_host()) await_taken(lane, run); // the sums that are handed over are in the same memory
     lane.begin = timeline_.now();
   }
   for (auto const& tile : {step.a, step.b})
@@ -176,7 +176,7 @@ void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
   if (step.is_last) hand_over(lane, step, run);
 }
 
-/// Gives a slot its memory.
+/// Allocates the memory of a slot.
 template <class Scalar>
 void ProductEngine<Scalar>::open(TileSlot& slot, std::size_t number) {
   auto const bytes = memory_.slot_bytes;
@@ -187,7 +187,7 @@ void ProductEngine<Scalar>::open(TileSlot& slot, std::size_t number) {
                                     : slots_memory_.part(number * bytes, (number + 1) * bytes);
 }
 
-/// Fills a buffer, on the thread that reads ahead.
+/// Fills a buffer, on the reading thread.
 template <class Scalar>
 void ProductEngine<Scalar>::load(TileKey const& key, Buffer& buffer) {
   buffer.taken->await();
@@ -223,7 +223,7 @@ void ProductEngine<Scalar>::bring(std::size_t lane, std::uint64_t task, PlannedT
   run.reads.give_back();
 }
 
-/// Copies a tile from another rank, if one has it or will soon.
+/// Copies a tile from another rank, if one has it or will have it soon.
 template <class Scalar>
 bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile) {
   auto& slot = slots_[tile.slot];
@@ -241,14 +241,14 @@ bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task,
   return true;
 }
 
-/// Lines of the blocks of a tile.
+/// Number of lines of a block of a tile.
 template <class Scalar>
 std::size_t ProductEngine<Scalar>::width_of(TileKey const& key) const {
   return static_cast<std::size_t>(key.operand == TileKey::Operand::a ? kernels_->block_rows()
                                                                      : kernels_->block_columns());
 }
 
-/// Brings the numbers of a buffer to the device and packs them into a slot, after those who use what is there.
+/// Copies the numbers of a buffer to the device and packs them into a slot, after all uses of its present tile.
 template <class Scalar>
 void ProductEngine<Scalar>::pack(std::size_t lane_number, PlannedTile const& tile, Buffer& buffer) {
   auto& slot = slots_[tile.slot];
@@ -273,7 +273,7 @@ void ProductEngine<Scalar>::add_tile(TaskLane const& lane, PlannedStep const& st
                      static_cast<int>(lanes_.size()));
 }
 
-/// Gives the sums of a finished task to the thread that hands them over.
+/// Passes the sums of a finished task to the thread that hands them over.
 template <class Scalar>
 void ProductEngine<Scalar>::hand_over(TaskLane& lane, PlannedStep const& step, Run& run) {
   await_taken(lane, run);
@@ -300,7 +300,7 @@ void ProductEngine<Scalar>::hand_over(TaskLane& lane, PlannedStep const& step, R
   });
 }
 
-/// Waits until the last finished task of a lane, if there is one, was handed over.
+/// Waits until the last finished task of a lane, if any, has been handed over.
 template <class Scalar>
 void ProductEngine<Scalar>::await_taken(TaskLane& lane, Run& run) {
   auto& [job, task, task_begin, begin, end] = lane.finished;
@@ -313,7 +313,7 @@ void ProductEngine<Scalar>::await_taken(TaskLane& lane, Run& run) {
   job = 0;
 }
 
-/// What wait() returns, with the time that it took.
+/// Returns wait(), and records the time that it takes.
 template <class Scalar>
 template <class Wait>
 auto ProductEngine<Scalar>::waited_for(Wait const& wait) {

@@ -25,107 +25,107 @@ namespace varve {
 template <class Scalar>
 using ReadBlock = std::function<void(MatrixBlock const& block, Scalar* values)>;
 
-/// A and B as they are stored, and whether op() transposes them. Another thread than that of run() reads them.
+/// A and B as they are stored, and whether op() transposes them. A thread other than that of run() reads them.
 template <class Scalar>
 struct ProductInputs {
   ReadBlock<Scalar> a;
   ReadBlock<Scalar> b;
   bool transpose_a = false;
   bool transpose_b = false;
-  std::function<void()> before_step = {}; ///< called before each step of a task; what it throws ends the run
+  std::function<void()> before_step = {}; ///< called before each step of a task; an exception ends the run
 };
 
-/// What a device read and kept.
+/// Reads and cache hits of a device.
 struct ProductTraffic {
   std::uint64_t num_hits = 0;   ///< tiles found on the device
-  std::uint64_t num_misses = 0; ///< tiles that were brought to it
-  double brought_bytes = 0.0;   ///< numbers of A and B brought to it
-  double all_bytes = 0.0;       ///< numbers that would have been brought without a cache
-  double read_seconds = 0.0;    ///< reading tiles from host memory or files, while the device computes
+  std::uint64_t num_misses = 0; ///< tiles that were copied to it
+  double brought_bytes = 0.0;   ///< bytes of numbers of A and B copied to it
+  double all_bytes = 0.0;       ///< bytes that would have been copied without a cache
+  double read_seconds = 0.0;    ///< time of reading tiles from host memory or files, while the device computes
   double wait_seconds = 0.0;    ///< the thread that starts kernels waited for tiles, or for room for finished sums
-  double take_seconds = 0.0;    ///< handing over finished sums, while the device computes
-  PeerTraffic peers;            ///< part of the misses and of the bytes brought: from other ranks of the machine
+  double take_seconds = 0.0;    ///< time of handing over finished sums, while the device computes
+  PeerTraffic peers;            ///< part of the misses and bytes: from other ranks of the machine
 };
 
-/// Who adds up the products of a tile.
+/// The implementation that adds up the products of a tile.
 enum class ProductWay {
   own,    ///< Varve's kernel: one chain of fma for each number, so the same bits everywhere
-  library ///< gemm of Kokkos Kernels, which may call a BLAS such as cuBLAS: bits of the library
+  library ///< gemm of Kokkos Kernels, which may call a BLAS such as cuBLAS: bits depend on the library
 };
 
 /// Computes tiles of C = op(A) op(B) on a device, whose memory may be smaller than the matrices. Tiles of A and B are
-/// kept there, packed, until others need the room. The thread of run() starts kernels, in the order of a
-/// ProductSchedule; one other thread reads the tiles of the next steps, another hands over finished sums. On GPUs each
-/// of the tasks that run side by side has a lane of its own, so that they copy and compute side by side. Work of two
-/// lanes meets in the tiles alone: a lane's work waits for the one that brings a tile before it uses it, and for all
-/// that use a tile before it replaces it. (float and double)
+/// kept there, packed, until others need the room. The thread of run() starts kernels in the order of a
+/// ProductSchedule; a second thread reads the tiles of the next steps, a third hands over finished sums. On GPUs each
+/// concurrent task has a separate lane, so that tasks copy and compute concurrently. Lanes share only tiles: a lane
+/// waits for the lane that provides a tile before it uses the tile, and for all lanes that use a tile before it
+/// replaces the tile. (float and double)
 template <class Scalar>
 class ProductEngine {
 public:
   using Next = std::function<std::optional<std::uint64_t>()>;
   using Take = std::function<void(std::uint64_t task, TileSums<Scalar> const& sums)>;
 
-  /// For a backend that may take this many bytes of its memory. Throws UsageError if the build lacks the backend, or
-  /// Kokkos Kernels for the way of the library; ResourceError if the memory does not suffice.
+  /// `memory_limit`: bytes of the backend's memory that the engine may use. Throws UsageError if the build lacks the
+  /// backend, or Kokkos Kernels for ProductWay::library; ResourceError if the memory does not suffice.
   ProductEngine(Backend backend, ProductTiles const& tiles, std::size_t memory_limit, ProductInputs<Scalar> inputs,
                 ProductWay way = ProductWay::own);
 
-  /// Computes the tasks that next() returns until it returns none, several side by side; hands each to take(), which
-  /// another thread calls, for one task after the other. The sums are valid during the call of take() only. What
-  /// reading, next() or take() throw ends the run.
+  /// Computes the tasks that next() returns until it returns none, several concurrently. Another thread passes each
+  /// result to take(), one task after the other; the sums are valid only during this call. Exceptions from reading,
+  /// next() or take() end the run.
   void run(Next const& next, Take const& take);
 
-  /// How many tiles of the inputs of a task are on the device.
+  /// The number of tiles of a task's inputs that are on the device.
   std::uint64_t num_kept(std::uint64_t task) const { return schedule_.num_kept(task); }
 
   ProductMemory const& memory() const { return memory_; }
   ProductTraffic traffic() const;
 
-  /// The second level of the cache: tiles that other ranks of the machine have on their devices are copied from there.
-  /// The result has the same bits either way. Collective, before the first run. Returns the other ranks of the machine.
-  /// All call leave_peers() after the last run, before one of the engines goes.
+  /// Enables the second level of the cache: tiles that other ranks of the machine have on their devices are copied from
+  /// there, with the same bits in the result. Collective, before the first run. Returns the other ranks of the machine.
+  /// All ranks must call leave_peers() after the last run, before one of the engines is destroyed.
   std::vector<TilePeer> share_tiles(std::size_t rank, MachineMemory::Gather const& gather);
   void leave_peers();
 
-  /// What run() did and when; others may add what they do in next().
+  /// The events of run(); the caller may add events of next().
   ProductTimeline& timeline() { return timeline_; }
 
 private:
   using Numbers = DeviceNumbers<Scalar>;
 
-  /// A finished task on its way to the caller.
+  /// A finished task that is being handed to the caller.
   struct Finished {
-    std::uint64_t job = 0; ///< of the thread that hands it over; 0: none
+    std::uint64_t job = 0; ///< number of its job in the thread that hands it over; 0: none
     std::uint64_t task = 0;
     double task_begin = 0.0; ///< times on the timeline
     double begin = 0.0;
     double end = 0.0;
   };
 
-  /// A task at a time, and the memory for it.
+  /// One of the concurrent tasks, and its memory.
   struct TaskLane {
     std::unique_ptr<Lane> lane;
-    double begin = 0.0;                  ///< of the task, on the timeline
+    double begin = 0.0;                  ///< begin of the task, on the timeline
     Numbers sums, sums_h;                ///< on hosts the same memory
-    std::unique_ptr<LaneMark> sums_came; ///< to sums_h
-    Numbers loose;                       ///< a tile as it was read; on hosts that of a buffer
-    Finished finished;                   ///< what lies in sums_h
+    std::unique_ptr<LaneMark> sums_came; ///< set after the copy of the sums to sums_h
+    Numbers loose;                       ///< a tile as it was read; on hosts the memory of a buffer
+    Finished finished;                   ///< the task whose sums are in sums_h
   };
 
   /// Host memory for a tile that is read.
   struct Buffer {
     Numbers numbers;
-    std::unique_ptr<LaneMark> taken; ///< by the device
-    double begin = 0.0;              ///< of reading, on the timeline
+    std::unique_ptr<LaneMark> taken; ///< set after the device has copied the numbers
+    double begin = 0.0;              ///< begin of reading, on the timeline
     double end = 0.0;
-    bool is_elsewhere = false; ///< it was not read, for it can be had from another rank
+    bool is_elsewhere = false; ///< not read, because another rank has the tile
   };
 
-  /// What a run has besides the engine.
+  /// State of a run besides the engine's.
   struct Run {
     Take const& take;
-    LoadAhead reads; ///< into buffers
-    JobThread takes; ///< last, so that it ends before what it uses
+    LoadAhead reads; ///< loads into buffers
+    JobThread takes; ///< last member: it ends before the members that it uses
   };
 
   void make_arrays();
@@ -153,29 +153,29 @@ private:
   ProductMemory memory_;
   ProductSchedule schedule_;
   std::vector<TileSlot> slots_;
-  DeviceNumbers<std::byte> slots_memory_; ///< of all slots, on GPUs
+  DeviceNumbers<std::byte> slots_memory_; ///< memory of all slots, on GPUs
   std::vector<TaskLane> lanes_;
   std::vector<Buffer> buffers_;
   std::mutex reading_;               ///< one thread reads at a time
-  std::unique_ptr<PeerTiles> peers_; ///< of the ranks that share tiles
+  std::unique_ptr<PeerTiles> peers_; ///< tiles of the ranks that share them
   ProductTraffic traffic_;
-  std::uint64_t num_read_ = 0; ///< tiles
+  std::uint64_t num_read_ = 0; ///< number of tiles
   ProductTimeline timeline_;
-  bool all_tiles_came_ = true; ///< that the schedule planned: no exception ended the last run
+  bool all_tiles_came_ = true; ///< all tiles that the schedule planned have arrived: no exception ended the last run
 };
 
-/// True if this build has Kokkos Kernels. Without, UsageError is thrown for ProductWay::library.
+/// True if this build has Kokkos Kernels. Otherwise ProductWay::library throws UsageError.
 bool has_library_product();
 
-/// What plan_product() and choose_tile() need to know of a backend. (float and double)
+/// The properties of a backend for plan_product() and choose_tile(). (float and double)
 template <class Scalar>
 ProductDevice product_device(Backend backend, std::size_t memory_limit);
 
-/// The bytes that a product takes of a device, which so many processes share, if nothing else is said: nine tenths of
-/// what is free, on hosts half of it.
+/// The default memory limit of a product in bytes, if num_sharing processes share the device: nine tenths of the free
+/// memory; on hosts half of it.
 std::size_t default_product_memory(Backend backend, std::size_t num_sharing = 1);
 
-/// The rows of a tile if nothing else is said: many tiles that fit the device. (float and double)
+/// The default tile size in rows: many tiles that fit the device. (float and double)
 template <class Scalar>
 std::uint64_t default_product_tile(ProductShape const& shape, Backend backend, std::size_t memory_limit);
 

@@ -16,26 +16,26 @@ public:
 
   virtual DeviceMemory const& memory() const = 0;
 
-  /// Lines of the blocks in which tiles are packed: rows of op(A) and columns of op(B). The sums of a tile of C lie in
-  /// blocks of as many rows and columns.
+  /// Lines of a block in which tiles are packed: rows of op(A) and columns of op(B). The sums of a tile of C are stored
+  /// in blocks of this many rows and columns.
   virtual int block_rows() const = 0;
   virtual int block_columns() const = 0;
 
-  /// Packs the numbers of a tile into blocks. `loose`: as they were read.
+  /// Packs the numbers of a tile into blocks. `loose`: the numbers as they were read.
   virtual void pack(Lane const& lane, TileKey::Operand operand, LooseTile const& shape, std::span<Scalar const> loose,
                     std::span<Scalar> packed) const = 0;
 
-  /// Adds the products of a step to the sums of its task, or begins them. `a`, `b`: packed. `num_lanes`: such steps run
-  /// side by side.
+  /// Adds the products of a step to the sums of its task, or sets them in its first step. `a`, `b`: packed tiles.
+  /// `num_lanes`: number of steps that run concurrently.
   virtual void add_tile(Lane const& lane, PlannedStep const& step, std::span<Scalar const> a, std::span<Scalar const> b,
                         std::span<Scalar> sums, int num_lanes) const = 0;
 };
 
-/// Varve's kernels on one backend, in a file that the build makes from backend.cpp.in.
+/// Varve's kernels on one backend, in a source file that CMake generates from backend.cpp.in.
 template <Backend backend, class Scalar>
 std::unique_ptr<ProductKernels<Scalar>> product_kernels_of();
 
-/// Those of a library, in a file that builds with Kokkos Kernels make from library.cpp.in.
+/// Kernels of a library, in a source file that CMake generates from library.cpp.in in builds with Kokkos Kernels.
 template <Backend backend, class Scalar>
 std::unique_ptr<ProductKernels<Scalar>> library_kernels_of();
 

@@ -8,7 +8,7 @@
 
 namespace varve {
 
-/// ProductKernels on an execution space whose tiles are packed in blocks of `Rows` and `Columns` lines, but for adding
+/// ProductKernels on an execution space whose tiles are packed in blocks of `Rows` and `Columns` lines; all but adding
 /// products.
 template <class ExecutionSpace, class Scalar, int Rows, int Columns>
 class PackedProduct : public ProductKernels<Scalar> {

@@ -7,8 +7,8 @@
 namespace varve {
 namespace {
 
-/// The tiles that a band shares stay for all steps. Each of them is used again after as many tasks as a band is wide,
-/// or as many more as run at a time.
+/// All tiles that a band shares stay for all steps. Each is used again after as many tasks as a band is wide, plus at
+/// most the number of concurrent tasks.
 TileCache empty_cache(ScheduleSettings const& settings) {
   auto const& order = settings.order;
   if (!order.stays) return TileCache(settings.num_slots);

@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t most_lanes = 4;
 constexpr std::size_t wanted_slots = 8;
 constexpr std::size_t fewest_slots = 2;
-constexpr std::size_t longest_block = 4;   ///< tiles of C
+constexpr std::size_t longest_block = 4;   ///< in tiles of C
 constexpr std::uint64_t fewest_rounds = 8; ///< of more than most_lanes tasks, so that ranks can share them
-constexpr std::size_t passing_slots = 4;   ///< for tiles that pass by a band: one in use, others on their way
+constexpr std::size_t passing_slots = 4;   ///< for tiles that a band streams: one in use, others in flight
 
 std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
 
@@ -40,7 +40,7 @@ void append_in_order(ProductTiles const& tiles, TileRange const& range, std::vec
   }
 }
 
-/// The tasks of bands of rows of tiles, or of columns.
+/// The order of tasks by bands of rows of tiles, or of columns.
 std::vector<std::uint64_t> tasks_of_bands(ProductTiles const& tiles, ProductOrder const& bands) {
   auto const num_lines = bands.is_of_columns ? tiles.num_column_tiles() : tiles.num_row_tiles();
   auto const length = bands.is_of_columns ? tiles.num_row_tiles() : tiles.num_column_tiles();
@@ -60,7 +60,7 @@ std::vector<std::uint64_t> tasks_of_bands(ProductTiles const& tiles, ProductOrde
   return order;
 }
 
-/// Memory for each task and tile; no tasks and tiles yet.
+/// Memory of each task and tile; the numbers of tasks and tiles are still 0.
 ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
   auto const rows = std::min(tiles.tile, tiles.shape.rows);
   auto const columns = std::min(tiles.tile, tiles.shape.columns);
@@ -75,19 +75,19 @@ ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
 
 std::uint64_t divided_up(std::uint64_t number, std::uint64_t part) { return (number + part - 1) / part; }
 
-/// Tiles of A and B of all steps.
+/// Number of tiles of A and B in all steps.
 std::uint64_t all_tiles(ProductTiles const& tiles) {
   return capped_multiply(capped_add(tiles.num_row_tiles(), tiles.num_column_tiles()), tiles.num_steps());
 }
 
-/// The least traffic found so far among plans for the memory of a device.
+/// The plan with the least traffic, so far, for the memory of a device.
 class BestPlan {
 public:
   BestPlan(ProductTiles const& tiles, ProductMemory const& parts, std::size_t limit)
       : tiles_(tiles), parts_(parts), limit_(limit) {}
 
-  /// Bands of which all tiles of A (or B) stay. A band is as wide as the tasks at a time, or a multiple: then the tiles
-  /// that pass by stay for the multiple.
+  /// Tries bands whose tiles of A (or B) all stay. The width of a band is the number of concurrent tasks or a multiple;
+  /// with a multiple, a streamed tile stays until the whole band has used it.
   void try_bands(std::size_t lanes) {
     auto const slots = slots_beside(lanes);
     for (bool const is_of_columns : {false, true}) {
@@ -106,7 +106,7 @@ public:
     }
   }
 
-  /// Blocks of rows x columns tiles of C at a time.
+  /// Tries blocks of rows x columns concurrent tiles of C.
   void try_block(std::size_t rows, std::size_t columns) {
     auto const lanes = rows * columns;
     if (slots_beside(lanes) < wanted_slots || rows > tiles_.num_row_tiles() || columns > tiles_.num_column_tiles())
@@ -119,7 +119,7 @@ public:
     take(of_a + of_b, lanes, {rows, false, false});
   }
 
-  /// The plan, unless nothing was found.
+  /// The plan; empty if none fits.
   std::optional<ProductMemory> const& best() const { return best_; }
 
 private:
@@ -128,8 +128,8 @@ private:
     return needed > limit_ ? 0 : (limit_ - needed) / parts_.slot_bytes;
   }
 
-  /// `lines`: rows of op(A) and columns of op(B) that come to the device, each as often as it comes. More than
-  /// most_lanes tasks at a time must save a tenth.
+  /// Takes a plan if it is better. `lines`: rows of op(A) and columns of op(B) that are copied to the device, counted
+  /// as often as copied. More than most_lanes concurrent tasks must save a tenth.
   void take(double lines, std::size_t lanes, ProductOrder const& order) {
     if (best_ && lines >= (lanes > std::max(most_lanes, best_->num_lanes) ? 0.9 : 1.0) * lines_) return;
     lines_ = lines;
@@ -182,7 +182,7 @@ ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::o
 
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
   constexpr std::uint64_t shortest_step = 64; // each step of a task is a launch
-  constexpr std::uint64_t usual_step = 512;   // as fast as longer ones, which take more memory
+  constexpr std::uint64_t usual_step = 512;   // as fast as longer steps, which need more memory
   if (tile < 1 || tile > largest_product_tile)
     throw UsageError(fmt::format("a tile has {} rows, expected 1 to {}", tile, largest_product_tile));
   ProductTiles const tiles{shape, tile, std::max(tile / 4, std::clamp(tile, shortest_step, usual_step))};
@@ -209,7 +209,7 @@ double least_traffic(ProductShape const& shape, std::size_t element_size, std::v
   auto const size = static_cast<double>(element_size);
   auto const once = (rows + columns) * depth;
   if (memories.empty()) return size * once;
-  auto const most = std::ranges::max(memories) / size; // a product brings least where the memory is largest
+  auto const most = std::ranges::max(memories) / size; // a product copies least where the memory is largest
   auto const all = std::accumulate(memories.begin(), memories.end(), 0.0) / size;
   auto const bound = 2.0 * rows * columns * depth / std::sqrt(most) - 2.0 * all;
   return size * std::max(once, bound);

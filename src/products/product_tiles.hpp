@@ -18,7 +18,7 @@ struct ProductShape {
   std::uint64_t depth = 0;
 };
 
-/// What the shape of a product depends on, of one of its matrices as it is stored.
+/// Place and shape of a stored matrix, from which the shape of a product follows.
 struct ProductSide {
   std::string place; ///< for messages
   std::uint64_t num_rows = 0;
@@ -31,8 +31,8 @@ struct ProductSide {
 ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::optional<ProductSide> const& added,
                               std::size_t element_size);
 
-/// How the numbers of a tile lie before they are packed: number (line, k) is at line * line_stride + k * depth_stride.
-/// A line is a row of op(A) or a column of op(B).
+/// Layout of the numbers of a tile before they are packed: number (line, k) is at line * line_stride + k *
+/// depth_stride. A line is a row of op(A) or a column of op(B).
 struct LooseTile {
   std::int64_t num_lines = 0;
   std::int64_t depth = 0;
@@ -40,14 +40,14 @@ struct LooseTile {
   std::int64_t depth_stride = 0;
 };
 
-/// What a tile holds of its matrix as it is stored, and how the numbers of that block lie, read row by row.
+/// The block of a stored matrix that a tile holds, and the layout of its numbers when it is read row by row.
 struct TileExtent {
   MatrixBlock block;
   LooseTile shape;
 };
 
-/// How a product is cut: C into tiles of `tile` x `tile` numbers, and the sums of a tile into steps of `step` products.
-/// Tiles at the edges are smaller. A task computes a tile; tasks are numbered row by row of tiles.
+/// Division of a product: C into tiles of `tile` x `tile` numbers, and the sums of a tile into steps of `step`
+/// products. Tiles at the edges are smaller. A task computes a tile; tasks are numbered by rows of tiles.
 struct ProductTiles {
   ProductShape shape;
   std::uint64_t tile = 0;
@@ -82,8 +82,8 @@ inline constexpr std::uint64_t largest_product_tile = std::uint64_t{1} << 16U;
 /// too many tasks.
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile);
 
-/// In which order tasks are taken, so that tiles of A and B are used again while a device has them. A band is `band`
-/// rows of tiles of C, or columns; its tasks come one column of the band (or row) after the other.
+/// Order of tasks, chosen so that tiles of A and B are reused while a device has them. A band is `band` rows (or
+/// columns) of tiles of C; its tasks are ordered column by column of the band (or row by row).
 struct ProductOrder {
   std::size_t band = 0;       ///< 0: no bands, see order_of_tasks()
   bool is_of_columns = false; ///< bands are columns of tiles: they share tiles of B, else of A
@@ -92,45 +92,45 @@ struct ProductOrder {
   bool operator==(ProductOrder const&) const = default;
 };
 
-/// All tasks, band after band; every second band backwards, so that the next begins with the tiles of A or B with which
-/// the last one ended. Without bands in an order that halves the longer side again and again, so that neighbours in the
-/// order share tiles of A and B whatever the size of the cache (Frigo, Leiserson, Prokop and Ramachandran,
+/// All tasks, band after band; every second band in reverse order, so that the next band begins with the tiles of A or
+/// B with which the last one ended. Without bands, an order by recursive halving of the longer side, so that neighbours
+/// in the order share tiles of A and B for any size of the cache (Frigo, Leiserson, Prokop and Ramachandran,
 /// "Cache-oblivious algorithms", 1999).
 std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrder const& bands = {});
 
-/// The bytes of A and B that any order must bring to a device with `memory` bytes: each number once, and no less than
-/// the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix multiplication", 2019).
-/// Several devices with a memory each: what all must bring together, however they share the product.
+/// Lower bound, for any order, of the bytes of A and B that are copied to a device with `memory` bytes: each number
+/// once, and at least the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix
+/// multiplication", 2019). With several devices: the total for all of them, for any division of the product.
 double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories);
 
-/// The bytes that a device needs for one task at a time, and for each tile it keeps.
+/// Memory of a device for the concurrent tasks and the tiles it keeps.
 struct ProductMemory {
-  std::size_t num_lanes = 0;  ///< tasks at a time
+  std::size_t num_lanes = 0;  ///< concurrent tasks
   std::size_t num_slots = 0;  ///< packed tiles of A and B that are kept
-  std::size_t lane_bytes = 0; ///< of a task: its sums, and a tile on its way
+  std::size_t lane_bytes = 0; ///< bytes of a task: its sums, and a tile in transfer
   std::size_t slot_bytes = 0;
-  ProductOrder order = {}; ///< of the tasks, with which this memory brings the fewest numbers
+  ProductOrder order = {}; ///< order of tasks with the least traffic for this memory
 
   std::size_t bytes() const { return num_lanes * lane_bytes + num_slots * slot_bytes; }
 };
 
-/// What a device says of its memory and its kernel.
+/// Properties of a device's memory and kernel.
 struct ProductDevice {
   std::size_t element_size = 4;
-  std::size_t block_rows = 1; ///< rows and columns of the blocks in which the kernel keeps tiles
+  std::size_t block_rows = 1; ///< rows and columns of the blocks in which the kernel stores tiles
   std::size_t block_columns = 1;
-  std::size_t memory_limit = 0; ///< in bytes
+  std::size_t memory_limit = 0; ///< bytes
 };
 
-/// The tasks at a time, the tiles that the rest of the memory holds, and the order of tasks. If all tiles of A and B
-/// fit, or no more than a few, these are at most four tasks, as few as leave eight tiles. Else, of these two, what
-/// brings fewer numbers: two to four tasks and bands whose tiles of A or B stay, and those of the other matrix pass by
-/// once for each band; or up to 16 tasks, a block of tiles of C that uses a tile of A for each of its columns, and one
-/// of B for each of its rows. Throws ResourceError if one task with two tiles does not fit.
+/// Chooses the number of concurrent tasks, the tiles that fit the rest of the memory, and the order of tasks. If all
+/// tiles of A and B fit, or only a few, these are at most four tasks, reduced until eight tiles fit. Otherwise,
+/// whichever has less traffic: two to four tasks and bands whose tiles of A or B stay, while the tiles of the other
+/// matrix are streamed once per band; or up to 16 tasks, a block of tiles of C that uses a tile of A for each of its
+/// columns and a tile of B for each of its rows. Throws ResourceError if one task with two tiles does not fit.
 ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& device);
 
-/// The largest tile, a power of two up to `largest`, with which four tasks and eight tiles fit and there are 16 tasks
-/// or more; smaller ones down to 512 for the number of tasks, and down to 16 for the memory.
+/// The largest tile, a power of two up to `largest`, with which four tasks and eight tiles fit and there are at least
+/// 16 tasks; smaller ones down to 512 to get enough tasks, and down to 16 to fit the memory.
 std::uint64_t choose_tile(ProductShape const& shape, ProductDevice const& device, std::uint64_t largest);
 
 } // namespace varve

@@ -8,8 +8,8 @@
 
 namespace varve {
 
-/// A dense matrix in memory that belongs to someone else: number (row, column) is at
-/// data[row * row_stride + column * column_stride]. Strides may be negative.
+/// A dense matrix in memory that this object does not own: number (row, column) is at data[row * row_stride + column *
+/// column_stride]. Strides may be negative.
 template <class Element>
 struct StridedMatrix {
   Element* data = nullptr;
@@ -19,8 +19,8 @@ struct StridedMatrix {
   std::int64_t column_stride = 0;
 };
 
-/// Calls visit(number of the matrix, place in the block) on host threads for every number of a block, on each thread in
-/// the order in which they lie in the matrix; then done(rows, place) for the rows that a thread has visited.
+/// Calls visit(number of the matrix, index in the block) on host threads for every number of a block, on each thread in
+/// memory order of the matrix; then done(rows, index) for the rows that a thread has visited.
 template <class Element, class Visit, class Done>
 void for_each_number(StridedMatrix<Element> const& matrix, MatrixBlock const& block, Visit const& visit,
                      Done const& done) {
@@ -46,7 +46,7 @@ void for_each_number(StridedMatrix<Element> const& matrix, MatrixBlock const& bl
 }
 
 /// Copies a block, rounded to Scalar, row by row to `values`. Throws InputError, naming `place`, row and column, if a
-/// number is not finite or Scalar cannot hold it.
+/// number is not finite or exceeds Scalar.
 template <class Element, class Scalar>
 void read_block(StridedMatrix<Element> const& matrix, std::string const& place, MatrixBlock const& block,
                 Scalar* values) {
@@ -55,7 +55,7 @@ void read_block(StridedMatrix<Element> const& matrix, std::string const& place, 
       [&](MatrixBlock const& rows, std::int64_t first) { require_finite(rows, values + first, place); });
 }
 
-/// Copies the numbers of a block, which lie row by row, to their places.
+/// Copies the numbers of a block, stored row by row, to their places in the matrix.
 template <class Scalar>
 void write_block(StridedMatrix<Scalar> const& matrix, MatrixBlock const& block, Scalar const* values) {
   for_each_number(

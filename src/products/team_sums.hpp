@@ -9,10 +9,10 @@
 
 namespace varve {
 
-/// The sums of a team, `Rows` x `Columns`, in the registers of its threads, for AddTileOnCuda. A chunk of A lies in
+/// The sums of a team, `Rows` x `Columns`, in the registers of its threads, for AddTileOnCuda. A chunk of A is in
 /// scratch as [k][Rows], one of B as [k][Columns]. Each thread has ThreadRows x ThreadColumns sums, in pieces of 16
-/// bytes; a warp has 4 or 8 threads down and as many as are left across, so that no two of its loads meet in a bank.
-/// The numbers of `Ahead` of k are on their way from scratch to registers while the thread computes.
+/// bytes. A warp has `Down` threads down and the others across, so that its loads have no bank conflicts. The numbers
+/// of `Ahead` values of k are loaded from scratch to registers while the thread computes.
 template <class Scalar_, int Rows, int Columns, int ThreadRows, int ThreadColumns, int Down, int Chunk, int Ahead>
 struct ThreadSums {
   using Scalar = Scalar_;
@@ -41,7 +41,7 @@ struct ThreadSums {
       : first_row(rank / 32 / warps_across * (Down * ThreadRows) + rank % 32 / across * piece),
         first_column(rank / 32 % warps_across * (across * ThreadColumns) + rank % 32 % across * piece) {}
 
-  /// visit(number, row, column) for each piece of the thread's sums.
+  /// Calls visit(number, row, column) for each piece of the thread's sums.
   template <class Visit>
   KOKKOS_FORCEINLINE_FUNCTION void for_each_piece(Visit const& visit) {
     VARVE_UNROLL
@@ -82,8 +82,8 @@ private:
   }
 };
 
-/// The same by the FP64 tensor cores: each warp has WarpRows x WarpColumns sums. Lines in scratch are four numbers
-/// longer than needed, so that the four lines which a warp reads at once lie in different banks.
+/// The sums of a team by the FP64 tensor cores: each warp has WarpRows x WarpColumns sums. Lines in scratch are padded
+/// by four numbers, so that the four lines that a warp reads at once are in different banks.
 template <int Rows, int Columns, int WarpRows, int WarpColumns, int Chunk>
 struct WarpSums {
   using Scalar = double;
@@ -101,8 +101,8 @@ struct WarpSums {
   MatrixSums sum[down][across];
   int first_row;
   int first_column;
-  int line;   ///< of the four that a warp reads at once
-  int number; ///< in eight of a line
+  int line;   ///< among the four that a warp reads at once
+  int number; ///< index within eight numbers of a line
 
   KOKKOS_FORCEINLINE_FUNCTION explicit WarpSums(int rank)
       : first_row(rank / 32 / (Columns / WarpColumns) * WarpRows),
@@ -110,7 +110,7 @@ struct WarpSums {
         line(rank % 4),
         number(rank % 32 / 4) {}
 
-  /// visit(number, row, column) for each piece of the thread's sums.
+  /// Calls visit(number, row, column) for each piece of the thread's sums.
   template <class Visit>
   KOKKOS_FORCEINLINE_FUNCTION void for_each_piece(Visit const& visit) {
     VARVE_UNROLL

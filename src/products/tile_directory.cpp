@@ -12,7 +12,7 @@
 namespace varve {
 namespace {
 
-/// A word from its lowest bit on: 12 bits of readers, 2 of state, 22 of slot, 28 of generation. Zero: not there.
+/// A word, from its lowest bit on: 12 bits of readers, 2 of state, 22 of slot, 28 of generation. Zero: absent.
 enum class State : std::uint64_t { absent, coming, ready };
 
 constexpr unsigned state_shift = 12;
@@ -30,7 +30,7 @@ std::uint64_t with_state(std::uint64_t word, State state) {
   return (word & ~(std::uint64_t{3} << state_shift)) | (static_cast<std::uint64_t>(state) << state_shift);
 }
 
-/// The word of the next generation of a tile, which comes to a slot; it has no readers.
+/// The word of the next generation of a tile, which will be in a slot; without readers.
 std::uint64_t next_generation(std::uint64_t word, std::size_t slot) {
   auto const generation = (word >> generation_shift) + 1;
   return with_state((generation << generation_shift) | (std::uint64_t{slot} << slot_shift), State::coming);
@@ -38,7 +38,7 @@ std::uint64_t next_generation(std::uint64_t word, std::size_t slot) {
 
 using Word = std::atomic_ref<std::uint64_t>;
 
-/// Replaces a word by change(word) unless that is nullopt; returns the new word.
+/// Replaces a word atomically by change(word) unless that is nullopt; returns the new word.
 template <class Change>
 std::optional<std::uint64_t> replace(Word const& word, Change const& change) {
   auto found = word.load();
@@ -76,7 +76,7 @@ TileDirectory::Place TileDirectory::look(std::size_t tile) const {
 void TileDirectory::claim(std::size_t tile) {
   replace(Word(own_[tile]), [](std::uint64_t word) -> std::optional<std::uint64_t> {
     if (state_of(word) != State::absent || num_readers(word) > 0) return std::nullopt;
-    return next_generation(word, 0); // begin() tells the slot
+    return next_generation(word, 0); // begin() sets the slot
   });
 }
 
