@@ -7,18 +7,18 @@
 
 namespace varve {
 
-/// True if the device has the small-batch kernel and the network is whole. Of a network split across ranks each rank
-/// computes one layer a launch, so that this kernel would gain nothing.
+/// True if the device has the small-batch kernel and the network is whole. With a network split across ranks each
+/// launch has one layer, so this kernel has no advantage.
 bool LayerChooser::has_small_batch_kernel() const { return device_.few_outputs > 0 && !request_.is_split; }
 
-/// True if the small-batch kernel is faster than others for the expected samples: those of two tiles. With twice as
+/// True if the small-batch kernel is faster than others for the expected samples: at most two tiles. With twice as
 /// many, the tiles of the fused kernel are full.
 bool LayerChooser::suits_small_batch_kernel() const {
   return has_small_batch_kernel() && request_.expected_samples &&
          *request_.expected_samples <= 2 * device_.few_tile_samples;
 }
 
-/// The layer for the small-batch kernel: in dense blocks where they take less time than its edges, else in sliced ELL.
+/// The layer for the small-batch kernel: in dense blocks if these are faster than its edges, else in sliced ELL.
 std::optional<Encoding> LayerChooser::as_small_batch(Layer const& layer) const {
   if (!takes_small_batches_ || !has_short_inputs(layer.num_inputs())) return std::nullopt;
   bool const may_be_dense = may_use(FormatName::dense) && is_ascending(layer.weights);
@@ -32,7 +32,7 @@ std::optional<Encoding> LayerChooser::as_small_batch(Layer const& layer) const {
     auto dense = in_small_batch_blocks(layer, KernelName::few);
     if (static_cast<double>(dense.choice.num_stored) <= device_.most_stored_in_few_dense * in_slices) return dense;
   }
-  // With few samples, launches cost more than padding, so layers may have much of it, and narrow ones more.
+  // With few samples, launches cost more than padding, so much padding is allowed, especially in narrow layers.
   constexpr double max_padding_small_batch = 2.0;
   constexpr double always_allowed_padding = 16384.0;
   bool const is_cheap =
@@ -41,7 +41,7 @@ std::optional<Encoding> LayerChooser::as_small_batch(Layer const& layer) const {
   return std::nullopt;
 }
 
-/// Sliced ELL for the small-batch kernel: a slice holds outputs with about as many edges.
+/// Sliced ELL for the small-batch kernel: a slice holds outputs with about equal numbers of edges.
 Encoding LayerChooser::in_small_batch_slices(Layer const& layer) const {
   Encoding encoding;
   encoding.order = order_by_size(layer.weights);
@@ -53,8 +53,8 @@ Encoding LayerChooser::in_small_batch_slices(Layer const& layer) const {
   return encoding;
 }
 
-/// A layer that can be spread, in dense blocks, if the split-output kernel has tiles of one sample and takes less time
-/// than with the layer's edges: it needs no indices, though it computes with zeros in gaps.
+/// A layer for the split-output kernel in dense blocks, if that kernel has tiles of one sample and is faster than with
+/// the layer's edges: dense blocks need no indices, but compute with zeros.
 std::optional<Encoding> LayerChooser::as_spread_blocks(Layer const& layer) const {
   bool const has_blocks = spreads_single_samples() && device_.most_stored_in_few_dense > 0.0;
   if (!has_blocks || !may_use(FormatName::dense) || !is_ascending(layer.weights)) return std::nullopt;
@@ -77,7 +77,7 @@ bool LayerChooser::fits_fused(std::size_t width) const {
   return !request_.is_split && is_within(FusedTile::small, width);
 }
 
-/// True if wide tiles take the layer, and the expected samples give each team one.
+/// True if wide tiles can compute the layer, and the expected samples give each team one tile.
 bool LayerChooser::fits_wide_tiles(std::size_t width) const {
   auto const& tiles = device_.fused_with(FusedTile::wide);
   bool const gives_each_team_one =
@@ -90,7 +90,7 @@ bool LayerChooser::is_within(FusedTile tile, std::size_t width) const {
   return tiles.tile_samples > 0 && width <= tiles.max_neurons;
 }
 
-/// True if the device computes all expected samples at the same time, in small tiles.
+/// True if the device computes all expected samples concurrently in small tiles.
 bool LayerChooser::has_room_in_small_tiles() const {
   auto const& small = device_.fused_with(FusedTile::small);
   return request_.expected_samples && *request_.expected_samples <= small.tiles_at_a_time * small.tile_samples;
@@ -110,8 +110,8 @@ bool LayerChooser::is_stationary(LayerChoice const& choice, std::size_t max_chun
   return device_.has_stationary && may_run(KernelName::stationary) && bytes <= device_.max_stationary_bytes;
 }
 
-/// The fused tile of a layer: the one with the most samples that the layer fits. If the device computes all samples at
-/// the same time in small tiles, these occupy it best.
+/// The fused tile of a layer: the one with the most samples that the layer fits. But small tiles if the device computes
+/// all samples concurrently in these.
 FusedTile LayerChooser::fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const {
   std::size_t const width = std::max(layer.num_inputs(), layer.num_outputs());
   if (is_within(FusedTile::small, width) && has_room_in_small_tiles()) return FusedTile::small;

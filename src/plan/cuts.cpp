@@ -34,7 +34,7 @@ private:
 } // namespace
 
 std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers) {
-  constexpr double least = 1e-9; // replaces a share of 0, which has no logarithm
+  constexpr double least = 1e-9; // instead of a share of 0, which has no logarithm
   std::vector<double> shares(num_layers + 1, known.back().share);
   for (std::size_t i = 0; i + 1 < known.size(); ++i) {
     auto const& [first, before] = known[i];
@@ -105,7 +105,7 @@ LaunchCutter::LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const&
       dead_for_ever_(num_layers_that_may_revive(layers_)) {
   constexpr std::size_t layers_of_many = 8;
   for (std::size_t number = dead_for_ever_ + layers_of_many; seeks_saturated() && number < layers_.size(); ++number) {
-    // The few samples that are left when samples saturate would not fill the device in large tiles.
+    // The few samples that remain when samples saturate would not fill the device in large tiles.
     LayerChoice& choice = layers_[number].choice;
     if (!choice.is_fused() || choice.fused_tile != FusedTile::large) continue;
     choice.fused_tile = FusedTile::small;
@@ -143,17 +143,17 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   for (std::size_t number = first + 1; number <= last; ++number) {
     LayerChoice const& choice = layers_[number].choice;
     step.choice.num_edges += choice.num_edges;
-    if (step.choice.num_layers > 1) continue; // the first layer of a run of cones counts the weights of the whole run
+    if (step.choice.num_layers > 1) continue; // the first layer of a run of cones has the weights of the whole run
     step.choice.num_stored += choice.num_stored;
   }
   step.choice.num_layers = last - first + 1;
   step.keeps_dead = last + 1 < dead_for_ever_;
   step.joins_equal = joins_equal_after(last);
-  constexpr std::size_t first_look = 15; // layers from saturates_from on before the first search is worth its time
+  constexpr std::size_t first_look = 15; // the first search pays off this many layers after saturates_from
   step.lists_saturated = seeks_saturated() && last + 1 >= saturates_from_ + first_look;
   if (step.kernel == KernelName::spread || step.kernel == KernelName::few) {
     step.lists_live = false; // with few samples, a list costs more than it saves
-    if (step.kernel == KernelName::few) step.lists_saturated = step.joins_equal = false; // so do searches
+    if (step.kernel == KernelName::few) step.lists_saturated = step.joins_equal = false; // searches do, too
   } else if (step.kernel != KernelName::fused) {
     step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
   }
@@ -163,11 +163,11 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   step.choice = request_.first_choice;
   step.kernel = step.choice.kernel;
   step.lists_live = step.lists_saturated = step.joins_equal =
-      false; // few samples die in the first layer, and its kernels do not stamp live ones
+      false; // few samples die in the first layer, and its kernels do not stamp live samples
   return step;
 }
 
-/// The launches of a layer in strips. Nothing happens to the samples until the last strip is computed.
+/// The launches of a layer in strips. Samples are not listed or searched before the last strip.
 std::vector<Step> LaunchCutter::strips_of(Step const& whole) const {
   std::vector<Step> steps;
   for (auto const& strip : layers_[whole.first_layer].strips) {
@@ -181,7 +181,7 @@ std::vector<Step> LaunchCutter::strips_of(Step const& whole) const {
   return steps;
 }
 
-/// True if one launch may hold both layer `first`, where it begins, and layer `layer`.
+/// True if one launch that begins with layer `first` may include layer `layer`.
 bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
   if (first == 0 && request_.first != FirstLayerInput::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
@@ -197,20 +197,20 @@ bool LaunchCutter::is_cut_before(std::size_t layer) const {
 }
 
 /// True if the live samples are compacted before this layer of a fused kernel, as long as no batch has been observed:
-/// not before dead samples stay dead, then often, then seldom. Measured on the challenge's data, where half of the
-/// samples die within four layers and nearly all within nine; where samples saturate, the others leave within twenty.
+/// not before dead samples stay dead, then often, then rarely. Measured on the challenge's data: half of the samples
+/// die within four layers and nearly all within nine; if samples saturate, the others leave within twenty.
 bool LaunchCutter::is_compacted_before(std::size_t layer) const {
   if (layer <= dead_for_ever_) return layer == dead_for_ever_ && layer > 0;
   std::size_t const since = layer - dead_for_ever_;
   if (layers_[layer].choice.fused_tile == FusedTile::with_image)
-    return since == 3 || since == 5 || since == 8; // seldom, because a launch costs as much as a layer
+    return since == 3 || since == 5 || since == 8; // rarely, because a launch costs as much as a layer
   if (seeks_saturated() && (since == 12 || since == 14 || since == 16 || since == 20)) return true;
   return since >= 3 && since <= 9;
 }
 
 /// True if the live samples are listed after this layer. A list costs one or two short launches. Kernels that do not
-/// read lists must also compact the samples, which costs about as much as a layer, so they list only after many samples
-/// have died.
+/// read lists must also compact the samples, which costs about as much as a layer, so for them samples are listed only
+/// after many have died.
 bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
   std::size_t const done = layer + 1;
   if (done < dead_for_ever_) return false;
@@ -222,8 +222,8 @@ bool LaunchCutter::lists_after(std::size_t layer, bool reads_lists) const {
 
 /// True if equal samples are searched after the launch that ends with this layer. A search costs as much as several
 /// short launches and reads the panel once or twice, so it pays if many layers are left and samples have become equal.
-/// It does not pay where saturated samples leave, because these are the equal ones (measured: perf/TRIED.md). The first
-/// search that finds little is the last.
+/// It does not pay if saturated samples leave, because these are the equal ones (measured: perf/TRIED.md). Searches
+/// stop after the first one that finds few.
 bool LaunchCutter::joins_equal_after(std::size_t layer) const {
   std::size_t const done = layer + 1;
   bool const looks = request_.finds_equal && !seeks_saturated();
@@ -233,7 +233,7 @@ bool LaunchCutter::joins_equal_after(std::size_t layer) const {
 }
 
 bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_samples) {
-  constexpr double worth_it = 0.97; // new cuts must take less than this part of the time with the present ones
+  constexpr double worth_it = 0.97; // new cuts must take less than this part of the time of the present ones
   auto live = live_shares(known, layers_.size());
   for (double& share : live) share *= static_cast<double>(num_samples);
   std::vector<bool> is_cut(layers_.size(), false);
@@ -257,8 +257,8 @@ bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_sa
   return true;
 }
 
-/// The best cuts of layers [first, last), which can be one launch, and the seconds that these layers take with the
-/// present cuts. live: by layer of the network, the number of live samples before it.
+/// The best cuts of layers [first, last), which can be one launch, and the seconds of these layers with the present
+/// cuts. live: number of live samples before each layer of the network.
 std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size_t last,
                                                     std::vector<double> const& live) const {
   if (first == last) return {};

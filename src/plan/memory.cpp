@@ -11,7 +11,7 @@
 namespace varve {
 namespace {
 
-/// Bytes in which layers for a GPU may be encoded however little may be kept of them.
+/// Least limit in bytes for encoding layers for a GPU, even if the host may keep less.
 constexpr std::size_t least_encoding = std::size_t(64) << 20U;
 
 } // namespace
@@ -53,9 +53,9 @@ std::size_t choose_batch(BatchRequest const& request, std::size_t device_limit,
 namespace {
 
 constexpr std::size_t most_buffers = 3; ///< one in use, one being filled, one ahead for segments that compute fast
-constexpr std::size_t least_bytes = std::size_t(16) << 20U;  ///< smallest buffer if memory allows: 0.3 ms over PCIe 5
+constexpr std::size_t least_bytes = std::size_t(16) << 20U;  ///< smallest buffer, if memory allows: 0.3 ms over PCIe 5
 constexpr std::size_t enough_bytes = std::size_t(64) << 20U; ///< largest buffer, unless a layer is larger
-constexpr std::size_t least_strip = std::size_t(1) << 20U;   ///< strips get no smaller than that if memory allows
+constexpr std::size_t least_strip = std::size_t(1) << 20U;   ///< smallest strip, if memory allows
 
 /// Groups pieces, in order, into segments of about `target` bytes and at most `most` bytes.
 std::vector<WeightSegment> group_pieces(std::vector<std::size_t> const& piece_bytes, std::size_t target,
@@ -72,7 +72,7 @@ std::vector<WeightSegment> group_pieces(std::vector<std::size_t> const& piece_by
   return segments;
 }
 
-/// Makes segments resident, evenly spread, up to `room` bytes. Returns the bytes that they take.
+/// Makes segments resident, evenly spread, up to `room` bytes. Returns their bytes.
 std::size_t let_stay(std::vector<WeightSegment>& segments, std::size_t total, std::size_t room) {
   std::size_t taken = 0;
   double due = 0.0;
@@ -86,10 +86,10 @@ std::size_t let_stay(std::vector<WeightSegment>& segments, std::size_t total, st
   return taken;
 }
 
-/// Bytes for buffers and for segments that stay.
+/// Bytes for buffers and for resident segments.
 std::size_t wanted_room(RoomForWeights room) { return room.takes_everything ? room.most : room.most / 4; }
 
-/// Bytes of a buffer that hide copies behind computation.
+/// Bytes of a buffer that is large enough to hide copies behind computation.
 std::size_t usual_buffer(RoomForWeights room) {
   std::size_t const wanted = wanted_room(room);
   return std::min(wanted / 4, std::clamp(wanted / 16, least_bytes, enough_bytes));
@@ -112,10 +112,10 @@ WeightSegments plan_segments(std::vector<std::size_t> const& piece_bytes, RoomFo
   plan.num_buffers = std::clamp<std::size_t>(wanted_room(room) / plan.buffer_bytes, 2, most_buffers);
   std::size_t const count = (total + plan.buffer_bytes - 1) / plan.buffer_bytes;
   plan.segments = group_pieces(piece_bytes, (total + count - 1) / count, plan.buffer_bytes);
-  // Buffers of the size of the largest segment, a sum of whole pieces, keep the alignment of pieces.
+  // Buffers with the size of the largest segment, a sum of whole pieces, keep the alignment of pieces.
   plan.buffer_bytes = std::ranges::max_element(plan.segments, {}, &WeightSegment::bytes)->bytes;
   std::size_t const left = room.most - plan.num_buffers * plan.buffer_bytes;
-  // Strips may be smaller than their layer was, and so may fit all; but one segment must pass through the buffers.
+  // Strips may be smaller than their layer was, so all may fit; but at least one segment must use the buffers.
   if (room.takes_everything) plan.resident_bytes = let_stay(plan.segments, total, std::min(left, total - 1));
   std::size_t buffer = 0;
   for (auto& segment : plan.segments) {
@@ -130,9 +130,9 @@ namespace {
 
 /// Upper bound of the bytes of a strip as an image (formats/array_image.hpp).
 std::size_t bytes_of(StripShape const& shape, std::size_t num_outputs, EdgeOffset num_edges) {
-  constexpr std::size_t alignment = 256; // of each of at most five arrays
+  constexpr std::size_t alignment = 256; // alignment of each of at most five arrays
   constexpr std::size_t num_arrays = 5;
-  constexpr std::size_t padding = 16; // outputs for which biases and neurons are stored, at least
+  constexpr std::size_t padding = 16; // least number of outputs for which biases and neurons are stored
   std::size_t const parameters =
       (num_outputs + std::max(padding, shape.block_outputs)) * (sizeof(double) + sizeof(NeuronIndex));
   std::size_t const blocks = (num_outputs + shape.block_outputs - 1) / shape.block_outputs;

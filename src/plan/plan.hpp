@@ -23,14 +23,14 @@ struct StreamSummary {
   std::size_t host_bytes = 0; ///< host memory of segments that the host keeps
 };
 
-/// The steps that take an input through a network, in order, and their memory in bytes. The engine carries the plan out
-/// as it is, and reports print it as it is.
+/// The steps that compute a network for an input, in order, and their memory in bytes. The engine executes exactly this
+/// plan, and reports print it.
 struct Plan {
   std::string engine; ///< name of the engine, such as "varve"
   std::string device;
-  std::string method;                        ///< a sentence about anything besides the steps; may be empty
+  std::string method;                        ///< a sentence about other properties than the steps; may be empty
   std::vector<Step> steps;                   ///< steps of Varve's own engine; other engines have none
-  std::optional<ReductionReport> reduction;  ///< what the passes found, if they rewrote the network
+  std::optional<ReductionReport> reduction;  ///< results of the passes, if they rewrote the network
   std::optional<std::size_t> saturates_from; ///< number of layers after which a saturated sample stays saturated; empty
                                              ///< if saturated samples are not searched
   std::optional<EdgeOrderReport> edge_order; ///< empty if all edges ascend
