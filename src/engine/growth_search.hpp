@@ -139,11 +139,11 @@ private:
   Network const* kept_;
   std::function<void(std::size_t)> const& forward_;
   std::size_t num_micro_batches_;
-  std::vector<BestCandidates> best_; ///< by layer
+  std::vector<BestCandidates> best_; ///< [layer]
   RowsOnDevice kept_edges_;
   std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
   std::vector<std::size_t> num_inputs_, num_outputs_;
-  std::vector<std::vector<GrowthBlock>> blocks_; ///< by pass
+  std::vector<std::vector<GrowthBlock>> blocks_; ///< [pass]
   std::size_t most_sums_ = 0;
   std::vector<Array<Scalar>> totals_; ///< sums over subtrees of micro-batches: a stack
   std::size_t height_ = 0;            ///< index in the stack of the sums over the present micro-batch

@@ -99,7 +99,7 @@ struct DenseEntries {
 /// Neurons of a panel that one rank has computed, at the same positions as in the whole panel; arrays on the device.
 struct RankPart {
   void const* activations; ///< tiles [neuron][sample] of its neurons
-  int const* live_stamps;  ///< by position
+  int const* live_stamps;  ///< [position]
   std::size_t num_positions;
   int first_neuron, num_neurons, tile_samples;
 };

@@ -23,7 +23,7 @@ struct LayerUse {
 /// change no bit.
 struct LayerStrip {
   std::size_t first_row = 0, num_rows = 0;
-  std::size_t first_edge = 0, num_edges = 0; ///< in the direction's order of edges
+  std::size_t first_edge = 0, num_edges = 0; ///< edges in the direction's order
   bool is_first = true;                      ///< the strip is used first; backward, it also has the gradients of biases
 
   bool operator==(LayerStrip const&) const = default;
@@ -72,7 +72,7 @@ public:
   LayerStrip const& of(LayerUse const& use) const { return of(use.layer, use.direction)[use.strip]; }
 
 private:
-  std::vector<std::vector<LayerStrip>> forward_, backward_; ///< by layer
+  std::vector<std::vector<LayerStrip>> forward_, backward_; ///< [layer]
 };
 
 } // namespace varve

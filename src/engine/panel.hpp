@@ -17,7 +17,7 @@ struct SamplesOnDevice {
   int num_neurons = 0;
   EdgeOffset const* row_pointers = nullptr;
   NeuronIndex const* columns = nullptr;
-  void const* values = nullptr; ///< of the kernels' scalar type: one per entry, or one for all entries
+  void const* values = nullptr; ///< numbers of the kernels' scalar type: one per entry, or one for all entries
   int value_stride = 0;         ///< 1: one value per entry; 0: one value for all
   std::size_t num_entries = 0;
 };
@@ -89,9 +89,9 @@ public:
   /// Addresses on the device.
   struct Arrays {
     void* source;         ///< tiles of the last activations
-    int* live_stamps;     ///< by position
+    int* live_stamps;     ///< [position]
     int const* counts;    ///< samples after each list; last element: samples that left saturated
-    int const* ids;       ///< by position: the sample
+    int const* ids;       ///< [position]: the sample
     int const* saturated; ///< the samples that left saturated
     /// By sample: the sample that represents it, or itself; null if equal samples have not been searched in this run.
     int const* represented_by;

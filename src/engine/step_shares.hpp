@@ -152,9 +152,9 @@ private:
   GradientParts const* parts_;
   std::size_t rank_;
   std::vector<std::size_t> cuts_;
-  std::vector<std::size_t> first_subtree_; ///< by rank; then the number of subtrees
+  std::vector<std::size_t> first_subtree_; ///< [rank]; then the number of subtrees
   std::vector<std::size_t> merges_;
-  std::vector<std::size_t> places_; ///< by bundle; then the number of sums
+  std::vector<std::size_t> places_; ///< [bundle]; then the number of sums
 };
 
 } // namespace varve

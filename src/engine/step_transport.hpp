@@ -319,8 +319,8 @@ private:
   Sums weights_h_;
   DeviceNumbers<double> bias_h_;
   Sums received_, received_h_;                   ///< sums for the own parts: [bundle][subtree][sum]
-  std::vector<Sums> sums_h_;                     ///< by own subtree
-  std::vector<std::unique_ptr<LaneMark>> marks_; ///< by bundle: set after the last copies to the host
+  std::vector<Sums> sums_h_;                     ///< [own subtree]
+  std::vector<std::unique_ptr<LaneMark>> marks_; ///< [bundle]: set after the last copies to the host
   std::unique_ptr<LaneMark> computed_;
 };
 

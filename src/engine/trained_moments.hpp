@@ -121,7 +121,7 @@ private:
   }
 
   TrainingKernels<Scalar> const* kernels_;
-  std::vector<Owned> owned_; ///< by bundle
+  std::vector<Owned> owned_; ///< [bundle]
   std::size_t num_edges_ = 0, num_outputs_ = 0;
   Array<Scalar> weights_[2];
   Array<double> bias_[2];

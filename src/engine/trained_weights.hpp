@@ -377,7 +377,7 @@ private:
   GradientParts parts_;
   std::size_t rank_;
   TrainedMoments<Scalar> moments_;
-  std::vector<TrainedFormat> formats_; ///< by layer
+  std::vector<TrainedFormat> formats_; ///< [layer]
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
   std::vector<OfLayer> layers_;

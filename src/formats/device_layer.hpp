@@ -62,8 +62,8 @@ struct LayerParameters {
   int num_outputs;
   Bounds<Scalar> bounds;
   int bias_stride;                      ///< 0: one bias for all outputs
-  ArrayView<double const> bias;         ///< by position
-  ArrayView<NeuronIndex const> neurons; ///< by position
+  ArrayView<double const> bias;         ///< [position]
+  ArrayView<NeuronIndex const> neurons; ///< [position]
 
   KOKKOS_FORCEINLINE_FUNCTION double bias_of(int position) const { return bias(position * bias_stride); }
   KOKKOS_FORCEINLINE_FUNCTION int neuron_of(int position) const { return static_cast<int>(neurons(position)); }

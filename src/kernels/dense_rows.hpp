@@ -210,7 +210,7 @@ struct WriteRows {
   int tile_samples;
   ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
-  ArrayView<int const> ends;            ///< by sample: its position, is_dead or is_saturated
+  ArrayView<int const> ends;            ///< [sample]: its position, is_dead or is_saturated
   int num_neurons;                      ///< neurons in the panel
   Scalar saturated_value;
   DenseRows<Scalar> target;

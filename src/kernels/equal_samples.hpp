@@ -16,7 +16,7 @@ struct EqualSamples {
   int table_mask = 0;                 ///< size of the table, a power of two, less 1
   ArrayView<int> candidate = {};      ///< first position found with the same hash; the position itself if there is none
   ArrayView<int> is_worth_it = {};    ///< one element; 0: a search found too few, the run searches no more
-  ArrayView<int> represented_by = {}; ///< by sample: the equal sample found; the sample itself if none
+  ArrayView<int> represented_by = {}; ///< [sample]: the equal sample found; the sample itself if none
   std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests clear most to force collisions)
 };
 

@@ -46,8 +46,8 @@ struct GatherPositionsOnHost {
     int const last = first_of(part + 1);
     int const position = leaf * samples;
     int const count = num_positions - position < samples ? num_positions - position : samples;
-    std::uint64_t next[samples];     // by position: the first entry that is not written yet
-    std::uint64_t in_block[samples]; // by position: estimated number of entries in a block
+    std::uint64_t next[samples];     // [position]: the first entry that is not written yet
+    std::uint64_t in_block[samples]; // [position]: estimated number of entries in a block
     for (int p = 0; p < count; ++p) {
       auto const row = rows_of(position + p);
       auto const of_row = matrix.row_pointers(row + 1) - matrix.row_pointers(row);

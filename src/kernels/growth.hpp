@@ -16,7 +16,7 @@ namespace varve {
 template <class ExecutionSpace, class Scalar>
 struct ListFreePlaces {
   EdgeRows<ExecutionSpace> edges;                     ///< the layer's edges, by output
-  ConstDeviceArray<ExecutionSpace, Scalar> gradients; ///< by place of the block
+  ConstDeviceArray<ExecutionSpace, Scalar> gradients; ///< [place of the block]
   DeviceArray<ExecutionSpace, std::uint32_t> places;  ///< result: places of the block
   DeviceArray<ExecutionSpace, Scalar> magnitudes;     ///< result: their absolute gradients
   Scalar limit;                                       ///< below 0: all free places are listed

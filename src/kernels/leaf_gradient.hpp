@@ -139,7 +139,7 @@ private:
   /// Adds the gradients of `Rows` inputs over the leaves of a group.
   template <int Rows, int Vectors>
   KOKKOS_FORCEINLINE_FUNCTION void add_rows(ArrayView<Numbers> const& lines, Place const& place) const {
-    Sums<Rows, Vectors> tree[group_levels]; // of leaves: level k holds the sum of 2^k
+    Sums<Rows, Vectors> tree[group_levels]; // level k: the sum of 2^k leaves
     for (int l = 0; l < place.count; ++l) {
       std::size_t const line = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(stride) +
                                static_cast<std::size_t>(place.row);

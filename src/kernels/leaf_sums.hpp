@@ -154,8 +154,8 @@ struct AddSubtrees {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 64 : 1;
   static constexpr int most_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
 
-  ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>> sums; ///< by subtree
-  ConstDeviceArray<ExecutionSpace, int> merges;               ///< by subtree
+  ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>> sums; ///< [subtree]
+  ConstDeviceArray<ExecutionSpace, int> merges;               ///< [subtree]
   DeviceArray<ExecutionSpace, Scalar> total;
 
   KOKKOS_FUNCTION void operator()(std::size_t index) const {

@@ -34,8 +34,8 @@ struct OutputError {
   ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< target outputs; empty if `labels` are given
   ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< target class by position
   TrainingPanel<ExecutionSpace, Scalar> errors;
-  DeviceArray<ExecutionSpace, double> losses; ///< by position
-  DeviceArray<ExecutionSpace, int> is_right;  ///< by position
+  DeviceArray<ExecutionSpace, double> losses; ///< [position]
+  DeviceArray<ExecutionSpace, int> is_right;  ///< [position]
   Derivative<Scalar> derivative;
   Loss loss;
   int num_outputs;

@@ -73,7 +73,7 @@ struct TileMarks {
   ArrayView<int> kept_sample; ///< index in the tile of the k-th sample that is kept
   ArrayView<int> live;        ///< stamp of the last layer after which each sample was live
   ArrayView<int> unsaturated; ///< stamp of the last layer after which each sample was found unsaturated
-  ArrayView<int> shared;      ///< by Word: last stamps of any live and any unsaturated sample; reserved target slots
+  ArrayView<int> shared;      ///< [Word]: last stamps of any live and any unsaturated sample; reserved target slots
   enum Word { any_live, any_unsaturated, first_kept, num_kept, num_words };
 
   static constexpr int num_numbers = 3 * num_samples + num_words;

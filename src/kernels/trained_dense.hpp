@@ -16,7 +16,7 @@ namespace varve {
 template <class ExecutionSpace, class Scalar>
 struct TrainedDenseForward {
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< [output][input]
-  ConstDeviceArray<ExecutionSpace, double> bias;    ///< by output
+  ConstDeviceArray<ExecutionSpace, double> bias;    ///< [output]
   Bounds<Scalar> bounds;
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs; ///< result
@@ -52,7 +52,7 @@ struct TrainedDenseBackward {
 /// Turns the sums of a leaf's product into activations and stores them.
 template <class ExecutionSpace, class Scalar>
 struct FinishActivations {
-  ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
+  ConstDeviceArray<ExecutionSpace, double> bias; ///< [output]
   Bounds<Scalar> bounds;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
   int stride; ///< lines of a leaf in `outputs`

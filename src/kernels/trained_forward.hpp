@@ -20,7 +20,7 @@ struct TrainedForward {
 
   EdgeRows<ExecutionSpace> edges;                   ///< the edges, by output
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< weights in the order of `edges`
-  ConstDeviceArray<ExecutionSpace, double> bias;    ///< by output
+  ConstDeviceArray<ExecutionSpace, double> bias;    ///< [output]
   Bounds<Scalar> bounds;
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;
@@ -101,7 +101,7 @@ struct ScratchForward {
 
   EdgeRows<ExecutionSpace> edges;                ///< the edges, by output
   Weights weights;                               ///< weights in the order of `edges`
-  ConstDeviceArray<ExecutionSpace, double> bias; ///< by output
+  ConstDeviceArray<ExecutionSpace, double> bias; ///< [output]
   Bounds<Scalar> bounds;
   ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
   TrainingPanel<ExecutionSpace, Scalar> outputs;

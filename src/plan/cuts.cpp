@@ -28,7 +28,7 @@ private:
   std::span<FusedLayer const> layers_;
   std::span<double const> live_;
   LaunchCosts const& costs_;
-  std::vector<double> stored_; ///< by layer: stored weights of all layers before it
+  std::vector<double> stored_; ///< [layer]: stored weights of all layers before it
 };
 
 } // namespace
@@ -186,7 +186,7 @@ bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
   if (first == 0 && request_.first != FirstLayerInput::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
   LayerChoice const& other = layers_[layer].choice;
-  bool const are_joined = one.is_fused() || one.kernel == KernelName::few; // by these kernels
+  bool const are_joined = one.is_fused() || one.kernel == KernelName::few; // kernels that join layers
   return are_joined && one.kernel == other.kernel && one.format == other.format && one.fused_tile == other.fused_tile &&
          layers_[first].segment == layers_[layer].segment;
 }

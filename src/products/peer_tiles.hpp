@@ -19,7 +19,7 @@ struct TileSlot {
   DeviceNumbers<std::byte> memory;
   std::size_t brought_by = 0; ///< the lane that read it, or the number of lanes for a copy from another rank
   std::unique_ptr<LaneMark> brought;
-  std::vector<std::unique_ptr<LaneMark>> used; ///< by lane: set after the lane's last use
+  std::vector<std::unique_ptr<LaneMark>> used; ///< [lane]: set after the lane's last use
 };
 
 /// Another rank of the same machine, from this rank's point of view.

@@ -16,9 +16,9 @@ namespace {
 constexpr std::size_t most_lanes = 4;
 constexpr std::size_t wanted_slots = 8;
 constexpr std::size_t fewest_slots = 2;
-constexpr std::size_t longest_block = 4;   ///< in tiles of C
-constexpr std::uint64_t fewest_rounds = 8; ///< of more than most_lanes tasks, so that ranks can share them
-constexpr std::size_t passing_slots = 4;   ///< for tiles that a band streams: one in use, others in flight
+constexpr std::size_t longest_block = 4;   ///< edge of a block, in tiles of C
+constexpr std::uint64_t fewest_rounds = 8; ///< least tasks per lane if there are more than most_lanes lanes
+constexpr std::size_t passing_slots = 4;   ///< slots of tiles that a band streams: one in use, others in flight
 
 std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
 
