@@ -22,7 +22,6 @@
 
 namespace varve {
 
-/// A list of execution space types.
 template <class... Spaces>
 struct SpaceList {};
 
@@ -97,7 +96,6 @@ void launch_teams(std::string const& label, Policy const& policy, Kernel const& 
 template <class ExecutionSpace, class T>
 using DeviceArray = Kokkos::View<T*, typename ExecutionSpace::memory_space>;
 
-/// Read-only DeviceArray.
 template <class ExecutionSpace, class T>
 using ConstDeviceArray = Kokkos::View<T const*, typename ExecutionSpace::memory_space>;
 

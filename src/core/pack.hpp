@@ -286,7 +286,6 @@ KOKKOS_FORCEINLINE_FUNCTION void clear_where_zero(Pack<Scalar, Width>& pack,
   // clang-format on
 }
 
-/// Sets all lanes to zero.
 template <class PackType>
 KOKKOS_FORCEINLINE_FUNCTION void clear(PackType& pack) {
   using Scalar = std::remove_reference_t<decltype(pack.lane[0])>;

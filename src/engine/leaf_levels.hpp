@@ -42,7 +42,6 @@ public:
   /// The most layers of a group.
   std::size_t group_layers() const { return group_layers_; }
 
-  /// The device memory of the sums.
   std::size_t bytes() const { return (weights_.size() + bias_.size()) * sizeof(Scalar); }
 
   /// The levels for the backward pass of a strip over num_leaves leaves.

@@ -188,7 +188,6 @@ private:
     return passes_of(cuts[rank], cuts[rank + 1], cuts.back(), plan_.micro_batch / leaf);
   }
 
-  /// The rows of a pass.
   static std::span<std::uint64_t const> rows_of(TrainingPass const& pass, std::span<std::uint64_t const> rows) {
     std::size_t const first = pass.first_leaf * leaf;
     return rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first));

@@ -152,7 +152,6 @@ struct SeriesPart {
   auto operator<=>(SeriesPart const&) const = default;
 };
 
-/// The panels of a series.
 template <class Scalar>
 class SeriesPanels {
 public:

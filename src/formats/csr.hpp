@@ -42,7 +42,6 @@ struct Csr {
            frame.bytes();
   }
 
-  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     frame.for_each_array(visit);

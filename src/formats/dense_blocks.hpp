@@ -81,7 +81,6 @@ struct DenseBlocks {
 
   std::size_t bytes() const { return weights.size() * sizeof(Scalar) + frame.bytes(); }
 
-  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     frame.for_each_array(visit);

@@ -208,7 +208,6 @@ struct SlicedEll {
            weights.size() * sizeof(Scalar) + frame.bytes();
   }
 
-  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     frame.for_each_array(visit);

@@ -40,7 +40,6 @@ struct StagedBlocks {
            block_pointers.size() * sizeof(int);
   }
 
-  /// Calls visit(array) for every array on the device.
   template <class Visit>
   void for_each_array(Visit const& visit) {
     blocks.for_each_array(visit);

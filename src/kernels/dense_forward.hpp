@@ -64,7 +64,6 @@ struct DenseForward {
   typename Format::Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
 
-  /// Team scratch in bytes.
   static constexpr std::size_t scratch_bytes() { return sizeof(Scalar) * Pipeline::size; }
 
   /// Parts of the outputs; the last parts of a layer's last block may be empty.

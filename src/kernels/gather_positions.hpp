@@ -90,7 +90,6 @@ private:
     return begin;
   }
 
-  /// Prefetches these entries.
   KOKKOS_FORCEINLINE_FUNCTION void fetch_entries(std::uint64_t entry, std::uint64_t count) const {
     fetch(matrix.columns.data() + entry, count);
     if (matrix.values.size() != 1) fetch(matrix.values.data() + entry, count);

@@ -132,7 +132,6 @@ struct PlaceGradients {
     levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, first_sum, count, lane, sums.total(lane));
   }
 
-  /// The line of a neuron in a panel.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t line_of(int leaf, int num_neurons, int neuron) {
     return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(neuron);
   }

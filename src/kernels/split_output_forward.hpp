@@ -69,7 +69,6 @@ struct SplitOutputForward {
   int slices_per_team;
   int num_parts; ///< parts of the slices
 
-  /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int num_inputs, int num_tiles) {
     return Operands::stages_size +
            static_cast<std::size_t>(num_tiles) * (Operands::values_per_tile + tile_size(num_inputs)) * sizeof(Scalar);
@@ -186,7 +185,6 @@ private:
                tile_of(pass.next, own.tile, layer.parameters.num_outputs, num_samples), own.chain.lane);
   }
 
-  /// The activations of a team's tiles.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> tiles_of(int first_tile) const {
     int const tiles_left = num_tiles(pass.max_samples, num_samples) - first_tile;
     std::size_t const size = tile_size(layer.parameters.num_inputs);

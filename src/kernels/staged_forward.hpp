@@ -100,7 +100,6 @@ struct StageInputs {
   }
 
 private:
-  /// The inputs of a stage.
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<NeuronIndex const> inputs_of(int stage) const {
     auto const first = layer.input_pointers(stage);
     return part_of(layer.inputs, first, layer.input_pointers(stage + 1) - first);
@@ -131,7 +130,6 @@ struct StagedForward {
   typename Format::Edges layer;
   LayerPass<Scalar> pass;
 
-  /// Team scratch in bytes.
   KOKKOS_FORCEINLINE_FUNCTION static std::size_t scratch_bytes(int max_inputs) {
     return static_cast<std::size_t>(num_buffers * max_inputs) * num_samples * sizeof(Scalar);
   }

@@ -56,7 +56,6 @@ public:
   void leave();
   bool is_used() const { return directory_.has_value(); }
 
-  /// The memory of a slot.
   DeviceNumbers<std::byte> slot(std::size_t number) const;
 
   /// True if another rank has a tile or is reading it. Otherwise announces that this rank reads it.

@@ -90,7 +90,6 @@ struct PlannedTile {
   bool is_brought = false; ///< it must be read and packed into the slot before the step
 };
 
-/// A step of a task.
 struct PlannedStep {
   std::size_t lane = 0;
   std::uint64_t task = 0;
