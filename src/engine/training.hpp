@@ -49,10 +49,10 @@ struct TrainingOptions {
 
 /// How training uses memory.
 struct TrainingPlan {
-  std::size_t leaf = 0;         ///< samples of a leaf
-  std::size_t micro_batch = 0;  ///< keeps activations of every keep_every-th layer and recomputes the others
-  std::size_t keep_every = 1;   ///< keeps activations of every keep_every-th layer and computes the others again
-  bool streams_weights = false; ///< weights, gradients and moments are in host memory; layers are streamed
+  std::size_t leaf = 0;                  ///< samples of a leaf
+  std::size_t micro_batch = 0;           ///< samples at a time
+  std::size_t keep_every = 1;            ///< keeps activations of every keep_every-th layer and recomputes the others
+  bool streams_weights = false;          ///< weights, gradients and moments are in host memory; layers are streamed
   std::size_t strip_size = kWholeLayers; ///< if streamed: most weights and rows of a strip (engine/layer_strips.hpp)
   std::size_t num_cut_layers = 0;        ///< layers that are streamed in several strips
   std::size_t weight_bytes = 0, activation_bytes = 0; ///< on the device

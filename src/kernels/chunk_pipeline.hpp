@@ -50,10 +50,11 @@ constexpr int num_single_numbers() {
 /// moves loads to registers past the computation that should hide them.) One barrier per chunk. The last `Kept` chunks
 /// before the present one stay, in additional buffers.
 ///
-/// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and `SourcePiece at(int chunk,
-/// int first, int rank) const`: piece first + rank of the chunk, where `first` is a compile-time multiple of TeamSize
-/// and `rank` the rank of the thread. Numbers that are not aligned to 16 bytes follow the pieces, one by one: `static
-/// constexpr int num_numbers` and `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const`.
+/// `Source` has `static constexpr int num_pieces`, the pieces of 16 bytes of a chunk, and
+/// `SourcePiece at(int chunk, int first, int rank) const`: piece first + rank of the chunk, where `first` is a
+/// compile-time multiple of TeamSize and `rank` the rank of the thread. Numbers that are not aligned to 16 bytes follow
+/// the pieces, one by one: `static constexpr int num_numbers` and
+/// `SourceNumber<Scalar> number_at(int chunk, int first, int rank) const`.
 template <class ExecutionSpace, class Scalar, class Source, int TeamSize, int Stages, int Kept = 0>
 class ChunkPipeline {
 public:

@@ -33,8 +33,8 @@ struct TrainedDenseForward {
 ///   gradient(j, i) = sum over s of inputs(i, s) * errors(j, s), in the order of network/leaf.hpp, into `levels`
 ///
 /// At edges it is bitwise equal to FusedBackward: with finite errors, a weight 0 changes at most the sign of a zero
-/// sum, and the sign of a zero error changes no gradient, because gradients are never -0. (Errors that are not finite
-/// end the training with both.) Gradients of biases are added to `bias_levels`.
+/// sum, and the sign of a zero error changes no gradient, because gradients are never -0. (With both kernels, errors
+/// that are not finite end the training.) Gradients of biases are added to `bias_levels`.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
 struct TrainedDenseBackward {
   ConstDeviceArray<ExecutionSpace, Scalar> weights;   ///< [input][output]
