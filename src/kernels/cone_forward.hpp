@@ -241,7 +241,7 @@ int cone_team_size(Programs const& run) {
   return 0;
 }
 
-/// Launches ConeForward. Samples lie in tiles of Tile::num_samples. Does not fence.
+/// Launches ConeForward. Samples are in tiles of Tile::num_samples. Does not fence.
 template <class Tile, class ExecutionSpace, class Programs>
 void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
   using Kernel = ConeForward<ExecutionSpace, Programs, Tile>;

@@ -208,7 +208,7 @@ struct WriteRows {
 
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot;       ///< empty: position p is in slot p
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
   ArrayView<int const> ends;            ///< [sample]: its position, is_dead or is_saturated
   int num_neurons;                      ///< neurons in the panel

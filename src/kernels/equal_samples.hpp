@@ -23,13 +23,13 @@ struct EqualSamples {
 /// Marks a free place in EqualSamples::table.
 inline constexpr int kNoPosition = -1;
 
-/// The samples of a panel that take part in the search: position p < count lies in slot from_slot(p).
+/// The samples of a panel that take part in the search: position p < count is in slot from_slot(p).
 template <class Scalar>
 struct PanelPositions {
   ArrayView<Scalar const> panel;
   int tile_samples;
   int num_neurons;
-  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot; ///< empty: position p is in slot p
   ArrayView<int const> count;     ///< one element: the number of positions
 
   KOKKOS_FORCEINLINE_FUNCTION ArrayView<Scalar const> activations(int position) const {
@@ -188,7 +188,7 @@ struct ListDistinctSamples {
   int stamp;
   ArrayView<int const> ids;
   ArrayView<int> next_ids;
-  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot; ///< empty: position p is in slot p
   ArrayView<int> next_from_slot;
   EqualSamples equal;
   int max_samples;

@@ -160,7 +160,7 @@ struct MoveLiveSamples {
   int source_tile_samples;
   int target_tile_samples;
   ArrayView<int const> num_live;  ///< one element: positions in use
-  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot; ///< empty: position p is in slot p
   int num_neurons;
   int neurons_per_task;
 

@@ -119,7 +119,7 @@ template <class ExecutionSpace, class Scalar>
 struct GatherRows {
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> from_slot;       ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot;       ///< empty: position p is in slot p
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
   int first;
   int num_neurons; ///< neurons in the panel
@@ -145,7 +145,7 @@ struct HashActivations {
 
   ArrayView<Scalar const> panel;
   int tile_samples;
-  ArrayView<int const> from_slot; ///< empty: position p lies in slot p
+  ArrayView<int const> from_slot; ///< empty: position p is in slot p
   ArrayView<int const> positions; ///< empty: sample i is at position i
   ArrayView<int const> ids;
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j

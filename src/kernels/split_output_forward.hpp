@@ -248,7 +248,7 @@ private:
   }
 };
 
-/// Launches SplitOutputForward. Samples lie in tiles of Tile::num_samples. Does not fence.
+/// Launches SplitOutputForward. Samples are in tiles of Tile::num_samples. Does not fence.
 template <class Tile, class ExecutionSpace, class Format>
 void split_output_forward(ExecutionSpace const& space, Format const& layer,
                           LayerPass<typename Tile::Scalar> const& pass) {
