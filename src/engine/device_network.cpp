@@ -38,14 +38,18 @@ DeviceNetwork::DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSo
     for (auto& layer : layers) recycle(std::move(layer));
   }
   finish(source);
-  plan_for(false);
+  plan_for(FirstLayerInput::tiles);
 }
 
-bool DeviceNetwork::plan_for(bool has_one_value) {
-  auto const way = has_one_value ? first_way_ : FirstLayerInput::tiles;
-  cutter_->set_first(way, first_choice_);
+FirstLayerInput DeviceNetwork::way_for(bool has_one_value, double density) const {
+  if (density <= kFewEntries && store_.first(FirstLayerInput::entries) != nullptr) return FirstLayerInput::entries;
+  return has_one_value ? one_value_way_ : FirstLayerInput::tiles;
+}
+
+void DeviceNetwork::plan_for(FirstLayerInput way) {
+  first_way_ = way;
+  cutter_->set_first(way, way == FirstLayerInput::entries ? entries_choice_ : one_value_choice_);
   form_launches();
-  return way != FirstLayerInput::tiles;
 }
 
 double DeviceNetwork::saturated_value() const {
@@ -137,22 +141,26 @@ void DeviceNetwork::take_in(Layer const& layer, PlannedLayer planned) {
 }
 
 void DeviceNetwork::add_first(Layer const& layer) {
-  auto first = chooser_.choose_first(layer, planned_.front().choice);
+  auto const& choice = planned_.front().choice;
+  auto const entries = chooser_.choose_entries(layer, choice);
+  if (entries.way == FirstLayerInput::entries && store_.place_first(layer, entries)) entries_choice_ = entries.choice;
+  auto const first = chooser_.choose_first(layer, choice);
   bool const has_own = first.way == FirstLayerInput::tiles || first.way == FirstLayerInput::own_bits;
   if (!has_own && !store_.place_first(layer, first)) return;
-  first_way_ = first.way;
-  first_choice_ = first.choice;
+  one_value_way_ = first.way;
+  one_value_choice_ = first.choice;
 }
 
 void DeviceNetwork::finish(std::shared_ptr<NetworkSource const> const& source) {
   if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source);
-  if (!planned_.front().strips.empty()) first_way_ = FirstLayerInput::tiles; // kernels that take strips read tiles
+  if (!planned_.front().strips.empty()) one_value_way_ = FirstLayerInput::tiles; // kernels that take strips read tiles
   store_.finish([&](bool keeps_all) -> LayerStore::MakeImage {
     if (keeps_all) return {};
     return PieceMaker(kernels_, chooser_, source, planned_);
   });
-  bool const needs_copy = first_way_ == FirstLayerInput::bits || first_way_ == FirstLayerInput::counts;
-  if (needs_copy && store_.first() == nullptr) first_way_ = FirstLayerInput::tiles; // memory was too small for the copy
+  bool const needs_copy = one_value_way_ == FirstLayerInput::bits || one_value_way_ == FirstLayerInput::counts;
+  if (needs_copy && store_.first(one_value_way_) == nullptr)
+    one_value_way_ = FirstLayerInput::tiles; // memory was too small for the copy
   for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
     planned_[number].choice = chooser_.streamed(planned_[number].choice);
     planned_[number].segment = store_.segment_of({number, 0});
@@ -178,8 +186,8 @@ void DeviceNetwork::form_launches() {
 }
 
 std::unique_ptr<Launch> DeviceNetwork::launch_of(Step const& step) const {
-  if (step.kernel == KernelName::bits || step.kernel == KernelName::counts)
-    return kernels_.launch_of_first(step, *store_.first());
+  if (step.kernel == KernelName::bits || step.kernel == KernelName::counts || step.kernel == KernelName::entries)
+    return kernels_.launch_of_first(step, *store_.first(first_way_));
   std::vector<DeviceLayer const*> layers = {store_.layer(step.first_layer, step.strip)};
   for (std::size_t number = step.first_layer + 1; number <= step.last_layer; ++number)
     if (auto const* layer = store_.layer(number)) layers.push_back(layer); // a run of cones is with its first layer

@@ -37,11 +37,12 @@ public:
   /// Bytes of weights on the device.
   std::size_t bytes() const { return store_.bytes(); }
 
-  /// Makes a new plan for samples whose values are all equal, or not. True if the first step reads the samples
-  /// directly, so that they need no tiles.
-  bool plan_for(bool has_one_value);
-  /// In a plan without input tiles: true if the first layer reads the samples as bits, false if it counts entries.
-  bool reads_bits() const { return first_way_ != FirstLayerInput::counts; }
+  /// How the first layer best reads such samples. density: entries per sample and input.
+  FirstLayerInput way_for(bool has_one_value, double density) const;
+  /// Makes a new plan in which the first layer reads the samples in this way, one that way_for() gave.
+  void plan_for(FirstLayerInput way);
+  /// How the first layer reads the samples in the present plan.
+  FirstLayerInput first_way() const { return first_way_; }
   /// Neurons of the widest layer that the panel must hold; without_tiles: the inputs need no room.
   std::size_t max_neurons(bool without_tiles) const {
     return without_tiles ? max_outputs_ : std::max(max_outputs_, num_inputs_);
@@ -92,8 +93,10 @@ private:
   std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;
-  FirstLayerInput first_way_ = FirstLayerInput::tiles; ///< how layer 0 takes samples whose values are all equal
-  LayerChoice first_choice_;                           ///< of its second copy, if that way reads one
+  FirstLayerInput first_way_ = FirstLayerInput::tiles;     ///< how layer 0 reads the samples in the present plan
+  FirstLayerInput one_value_way_ = FirstLayerInput::tiles; ///< how it best reads samples whose values are all equal
+  LayerChoice one_value_choice_;                           ///< of its second copy, if that way reads one
+  LayerChoice entries_choice_;                             ///< of its copy for samples with few entries, if it has one
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;

@@ -4,12 +4,14 @@
 #include "engine/kernel_set.hpp"
 #include "engine/panel_on.hpp"
 #include "formats/counted_layer.hpp"
+#include "formats/csc.hpp"
 #include "formats/layer_images.hpp"
 #include "kernels/binary_samples.hpp"
 #include "kernels/cone_forward.hpp"
 #include "kernels/counted_samples.hpp"
 #include "kernels/dense_forward.hpp"
 #include "kernels/direct_forward.hpp"
+#include "kernels/entry_forward.hpp"
 #include "kernels/fused_forward.hpp"
 #include "kernels/small_batch_forward.hpp"
 #include "kernels/split_output_forward.hpp"
@@ -263,8 +265,15 @@ void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scal
   counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// Carries out the first layer on samples whose values are all equal, by bits or counts. Does not remove dead samples,
-/// because few die in the first layer.
+/// Launches the first layer on samples with few entries: reads the edges of these.
+template <class ExecutionSpace, class Scalar>
+void launch_first(ExecutionSpace const& space, Csc<ExecutionSpace, Scalar> const& layer,
+                  PanelOn<ExecutionSpace, Scalar>& panel, int tile_samples) {
+  entry_forward(space, layer, panel.samples(), panel.target(), tile_samples);
+}
+
+/// Carries out the first layer by its second copy, without tiles of the samples. Does not remove dead samples, because
+/// few die in the first layer.
 template <class ExecutionSpace, class Format>
 class FirstLaunch final : public Launch {
 public:

@@ -4,6 +4,7 @@
 #include "formats/array_image.hpp"
 #include "formats/cone_programs.hpp"
 #include "formats/counted_layer.hpp"
+#include "formats/csc.hpp"
 #include "formats/csr.hpp"
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
@@ -43,13 +44,14 @@ struct LayerFormats {
   using Cones =
       ConePrograms<ExecutionSpace, Scalar, Tune::cone_group_size, Tune::ConeTile::num_samples * sizeof(Scalar)>;
   using Counted = CountedLayer<ExecutionSpace, Scalar>;
+  using Columns = Csc<ExecutionSpace, Scalar>;
   static_assert(!std::is_same_v<FusedBlocks, WideBlocks<Short>>, "the variants below tell them apart by type");
 
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
                               Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
 
-  /// The second form of layer 0, for samples whose values are all equal.
-  using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted>;
+  /// The second form of layer 0, for samples whose values are all equal, or that have few entries.
+  using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted, Columns>;
 
   /// A layer for CSR, which needs no encoding on the host.
   template <class Index>
@@ -108,6 +110,7 @@ struct LayerFormats {
   template <class Arrays>
   static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice, Arrays&& arrays) {
     if (choice.way == FirstLayerInput::counts) return Counted(layer);
+    if (choice.way == FirstLayerInput::entries) return Columns(layer);
     if (has_short_inputs(layer.num_inputs()))
       return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order), arrays);
     return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order), arrays);

@@ -40,7 +40,7 @@ bool LayerStore::place_first(Layer const& layer, FirstLayerChoice const& choice)
   auto first = kernels_.place_first(layer, choice);
   std::size_t const more = first->bytes();
   if (is_streamed_ || bytes_ + more > room()) return false;
-  first_ = std::move(first);
+  (choice.way == FirstLayerInput::entries ? entries_ : first_) = std::move(first);
   bytes_ += more;
   return true;
 }
@@ -123,12 +123,14 @@ std::size_t LayerStore::smallest_batch_bytes() const {
   return Panel::slot_granularity * sample_bytes;
 }
 
-/// If `bytes` more bytes of weights do not fit, drops the second copy of layer 0. If they still do not fit, starts to
+/// If `bytes` more bytes of weights do not fit, drops the copies of layer 0. If they still do not fit, starts to
 /// stream: moves all layers into images on the host, to which place() adds from then on.
 void LayerStore::make_room(std::size_t bytes) {
   if (is_streamed_ || bytes_ + bytes <= room()) return;
-  bytes_ -= bytes_of_first();
-  first_.reset();
+  for (auto* const copy : {&first_, &entries_}) {
+    if (*copy) bytes_ -= (*copy)->bytes();
+    copy->reset();
+  }
   if (bytes_ + bytes <= room()) return;
   is_streamed_ = true;
   for (auto& layer : layers_) {

@@ -24,8 +24,10 @@ public:
   std::size_t num_layers() const { return layers_.size(); }
   /// A layer, or a strip if the layer was cut into strips. Null for the layers of a run of cones after the first.
   DeviceLayer const* layer(std::size_t layer, std::size_t strip = 0) const;
-  /// The second copy of layer 0; null if there is none.
-  FirstLayer const* first() const { return first_.get(); }
+  /// The copy of layer 0 that reads the samples in this way; null if there is none.
+  FirstLayer const* first(FirstLayerInput way) const {
+    return (way == FirstLayerInput::entries ? entries_ : first_).get();
+  }
   bool is_streamed() const { return is_streamed_; }
   /// Bytes of weights on the device.
   std::size_t bytes() const { return stream_ ? stream_->device_bytes() + resident_bytes_ : bytes_; }
@@ -40,7 +42,7 @@ public:
   /// weights are streamed, because they are small.
   void place(std::span<Layer const> run, ConeRun const& cones);
 
-  /// Adds the second copy of layer 0; false if the device has no room for it.
+  /// Adds a copy of layer 0 for one way of reading samples; false if the device has no room for it.
   bool place_first(Layer const& layer, FirstLayerChoice const& choice);
 
   /// Call after all layers are placed and before finish(): the layers of which two do not fit the room for streamed
@@ -86,7 +88,6 @@ private:
   void for_each_piece(Visit const& visit);
 
   std::size_t bytes_of(std::size_t layer) const { return layers_[layer].whole.image.num_bytes; }
-  std::size_t bytes_of_first() const { return first_ ? first_->bytes() : 0; }
   std::size_t room() const;
   std::size_t smallest_batch_bytes() const;
   void make_room(std::size_t bytes);
@@ -96,7 +97,8 @@ private:
   KernelSet const& kernels_;
   MemoryLimits limits_;
   std::vector<StoredLayer> layers_;
-  std::unique_ptr<FirstLayer> first_;
+  std::unique_ptr<FirstLayer> first_;   ///< layer 0 for samples whose values are all equal
+  std::unique_ptr<FirstLayer> entries_; ///< layer 0 for samples with few entries
   std::size_t max_neurons_ = 0;
   std::size_t bytes_ = 0;
   std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed

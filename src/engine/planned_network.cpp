@@ -51,7 +51,7 @@ EdgeOffset PlannedNetwork::edges_of(std::size_t number) const {
 }
 
 Plan const& PlannedNetwork::plan_for(InputShape const& input) {
-  is_without_tiles_ = network_.plan_for(input.has_one_value);
+  network_.plan_for(network_.way_for(input.has_one_value, density_of(input.num_samples, input.num_entries)));
   std::size_t const entries_per_sample =
       input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
   std::size_t const sample_bytes = SampleUpload::bytes_per_sample(kernels_, entries_per_sample, input.has_one_value);
@@ -66,8 +66,11 @@ Plan const& PlannedNetwork::plan_for(InputShape const& input) {
 }
 
 void PlannedNetwork::fit_to(SamplesOnDevice const& samples) {
-  if (!is_without_tiles_ || samples.value_stride == 0) return;
-  is_without_tiles_ = network_.plan_for(false);
+  auto const num_samples = static_cast<std::size_t>(samples.num_samples);
+  auto const way = network_.way_for(samples.value_stride == 0, density_of(num_samples, samples.num_entries));
+  if (way == network_.first_way()) return;
+  if (network_.first_way() == FirstLayerInput::tiles && way != FirstLayerInput::entries) return;
+  network_.plan_for(way);
   if (network_.bytes() + panel_bytes(plan_.batch) > limits_.device)
     batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
   allocate_panel();
@@ -90,6 +93,12 @@ void PlannedNetwork::learn(std::vector<int> const& counts, std::vector<int> cons
   if (network_.learn(known, num_samples)) state_plan();
 }
 
+/// Entries per sample and input.
+double PlannedNetwork::density_of(std::size_t num_samples, std::size_t num_entries) const {
+  return static_cast<double>(num_entries) /
+         std::max(1.0, static_cast<double>(num_samples) * static_cast<double>(network_.num_inputs()));
+}
+
 /// Fills plan_ from the network's steps as they are now.
 void PlannedNetwork::state_plan() {
   ++num_changes_;
@@ -110,12 +119,18 @@ void PlannedNetwork::state_plan() {
 }
 
 Panel::Size PlannedNetwork::panel_size(std::size_t samples) const {
-  return {samples, network_.max_neurons(is_without_tiles_), 2 * network_.num_layers() + 1,
-          is_without_tiles_ && network_.reads_bits() ? network_.num_inputs() : 0, options_.reductions.equal_samples};
+  auto const way = network_.first_way();
+  bool const reads_bits = way == FirstLayerInput::own_bits || way == FirstLayerInput::bits;
+  return {samples, max_neurons(), 2 * network_.num_layers() + 1, reads_bits ? network_.num_inputs() : 0,
+          options_.reductions.equal_samples};
 }
 std::size_t PlannedNetwork::panel_bytes(std::size_t samples) const {
-  std::size_t const part_bytes = gather_ ? gather_->bytes(samples, network_.max_neurons(is_without_tiles_)) : 0;
+  std::size_t const part_bytes = gather_ ? gather_->bytes(samples, max_neurons()) : 0;
   return Panel::bytes(panel_size(samples), kernels_.scalar_bytes()) + part_bytes;
+}
+/// Neurons of the widest layer that the panel must hold: the inputs need no room if the first layer reads no tiles.
+std::size_t PlannedNetwork::max_neurons() const {
+  return network_.max_neurons(network_.first_way() != FirstLayerInput::tiles);
 }
 
 /// Samples at a time beyond which exchanges get no faster per sample: as many as make 1 GiB of parts.
@@ -129,7 +144,7 @@ std::optional<std::size_t> PlannedNetwork::enough_to_exchange() const {
 void PlannedNetwork::allocate_panel() {
   panel_.reset(); // frees the old panel before the new one is allocated
   panel_ = kernels_.new_panel(panel_size(plan_.batch));
-  if (gather_) gather_->allocate(plan_.batch, network_.max_neurons(is_without_tiles_));
+  if (gather_) gather_->allocate(plan_.batch, max_neurons());
 }
 
 } // namespace varve

@@ -41,8 +41,9 @@ public:
   /// Makes the plan for such an input and allocates the panel. Throws ResourceError if no batch fits the memory.
   Plan const& plan_for(InputShape const& input);
 
-  /// Makes a new plan if these samples have several values but the plan expects one. Throws ResourceError if the panel
-  /// of the new plan does not fit the memory.
+  /// Makes a new plan if the present one reads samples in a way that these do not suit, as they have several values or
+  /// more entries, or if these have few enough entries to be read without tiles. Throws ResourceError if the panel of
+  /// the new plan does not fit the memory.
   void fit_to(SamplesOnDevice const& samples);
 
   /// Makes a new plan if the live samples of a batch show that other launches take less time. `counts`: live samples
@@ -50,7 +51,9 @@ public:
   void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples);
 
 private:
+  double density_of(std::size_t num_samples, std::size_t num_entries) const;
   void state_plan();
+  std::size_t max_neurons() const;
   Panel::Size panel_size(std::size_t samples) const;
   std::size_t panel_bytes(std::size_t samples) const;
   std::optional<std::size_t> enough_to_exchange() const;
@@ -68,7 +71,6 @@ private:
   std::unique_ptr<Panel> panel_;
   Plan plan_;
   std::size_t num_changes_ = 0;
-  bool is_without_tiles_ = false; ///< no step writes the inputs to tiles, so the panel has no room for them
 };
 
 } // namespace varve

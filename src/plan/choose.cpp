@@ -324,6 +324,18 @@ FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice cons
   return {FirstLayerInput::bits, own, std::move(order)};
 }
 
+FirstLayerChoice LayerChooser::choose_entries(Layer const& layer, LayerChoice const& choice) const {
+  if (choice.format == FormatName::dense || request_.kernel || !request_.formats.empty() || needs_rows(layer) ||
+      !suits_entries(layer, device_.max_counted_outputs))
+    return {};
+  LayerChoice own;
+  own.kernel = KernelName::entries;
+  own.num_edges = own.num_stored = layer.num_edges();
+  own.index_bits = 32;
+  own.tile_samples = choice.tile_samples;
+  return {FirstLayerInput::entries, own, {}};
+}
+
 LayerChoice LayerChooser::streamed(LayerChoice choice) const {
   if (choice.is_fused() && choice.fused_tile == FusedTile::with_image) choice.fused_tile = FusedTile::large;
   choice.tile_samples = tile_samples_of(choice);

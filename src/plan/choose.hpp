@@ -50,12 +50,18 @@ struct Encoding {
   std::optional<OutputStages> stages; ///< order and stages of staged blocks
 };
 
-/// How the first layer reads samples whose values are all equal.
+/// Entries per sample and input up to which samples have few entries: a product by entries takes as long as 10 to 20 of
+/// those in vectors of samples.
+inline constexpr double kFewEntries = 1.0 / 64;
+
+/// How the first layer reads the samples. `entries`: samples with few entries; those between `tiles` and it: samples
+/// whose values are all equal.
 enum class FirstLayerInput {
   tiles,    ///< like other samples: from tiles, or by the fused kernel
   own_bits, ///< as bits, by the stationary kernel of the layer
   bits,     ///< as bits, by a second copy of the layer in sliced ELL
-  counts    ///< counts their entries, by a second copy of the layer in order of inputs
+  counts,   ///< counts their entries, by a second copy of the layer in order of inputs
+  entries   ///< entry after entry, by a second copy of the layer in CSC
 };
 
 /// The way of the first layer, and its second copy, if it has one.
@@ -104,6 +110,8 @@ public:
   /// Chooses how layer 0 reads samples whose values are all equal; it must not be the only layer. choice: what choose()
   /// gave for it.
   FirstLayerChoice choose_first(Layer const& layer, LayerChoice const& choice) const;
+  /// The choice of the copy of layer 0 that reads samples with few entries; its way is `tiles` if none is worth it.
+  FirstLayerChoice choose_entries(Layer const& layer, LayerChoice const& choice) const;
 
   /// The choice of the same layer if weights are streamed: then the fused kernel prefetches no images.
   LayerChoice streamed(LayerChoice choice) const;

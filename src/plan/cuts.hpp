@@ -80,11 +80,10 @@ struct Step {
 
 /// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
-  FirstLayerInput first =
-      FirstLayerInput::tiles;    ///< how layer 0 reads the samples; `tiles` unless all values are equal
-  LayerChoice first_choice = {}; ///< of the second copy of layer 0 that the way reads
-  bool finds_saturated = false;  ///< saturated samples are searched
-  bool finds_equal = false;      ///< equal samples are searched
+  FirstLayerInput first = FirstLayerInput::tiles; ///< how layer 0 reads the samples
+  LayerChoice first_choice = {};                  ///< of the second copy of layer 0 that the way reads
+  bool finds_saturated = false;                   ///< saturated samples are searched
+  bool finds_equal = false;                       ///< equal samples are searched
 };
 
 /// Joins layers into launches and decides what happens to the samples between them. From the layer on after which dead

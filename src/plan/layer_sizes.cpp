@@ -70,6 +70,13 @@ bool suits_counts(Layer const& layer, std::size_t max_outputs) {
   return matrix.num_entries() <= many * matrix.num_columns && count_most_readers(matrix) <= 2 * many;
 }
 
+bool suits_entries(Layer const& layer, std::size_t max_outputs) {
+  constexpr std::size_t many_inputs = 4096;
+  constexpr std::size_t inputs_per_output = 8; // with fewer, tiles of the inputs are no burden beside those of outputs
+  return layer.num_inputs() >= std::max(many_inputs, inputs_per_output * layer.num_outputs()) &&
+         layer.num_outputs() <= max_outputs && is_ascending(layer.weights);
+}
+
 std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team, std::size_t max_chunks,
                              std::size_t scalar_bytes, std::size_t index_bytes) {
   return blocks_per_team * max_chunks * shape.chunk_size * (shape.block_outputs * scalar_bytes + index_bytes) +

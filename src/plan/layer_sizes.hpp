@@ -97,6 +97,10 @@ EdgeOffset num_stored_densely(SparseMatrix const& matrix, EllShape const& shape)
 /// at most max_outputs outputs.
 bool suits_counts(Layer const& layer, std::size_t max_outputs);
 
+/// True if Csc suits a layer: its inputs are many, also beside its outputs, of which there are at most max_outputs, and
+/// edges ascend.
+bool suits_entries(Layer const& layer, std::size_t max_outputs);
+
 /// Bytes of team scratch that the stationary kernel needs.
 std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team, std::size_t max_chunks,
                              std::size_t scalar_bytes, std::size_t index_bytes);

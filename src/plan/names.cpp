@@ -33,6 +33,7 @@ constexpr std::array kernels = {
     KernelEntry{KernelName::few, "small_batch", "varve::small_batch_forward", true, false},
     KernelEntry{KernelName::bits, "bits", "varve::binary_forward", false, false},
     KernelEntry{KernelName::counts, "counts", "varve::counted_forward", false, false},
+    KernelEntry{KernelName::entries, "entries", "varve::entry_forward", false, false},
 };
 
 /// The options of the entries that pass a test: "a, b, c".

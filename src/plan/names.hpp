@@ -10,9 +10,9 @@ namespace varve {
 /// The formats in which a layer may be stored on a device (formats/), in the order in which the plan prefers them.
 enum class FormatName { cones, dense, pattern_blocks, staged_blocks, sliced_ell, csr };
 
-/// The kernels (kernels/) that take samples through a step of the plan. `bits` and `counts` take only the first layer,
-/// and only samples whose values are all equal.
-enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, few, bits, counts };
+/// The kernels (kernels/) that take samples through a step of the plan. The last three take only the first layer:
+/// `bits` and `counts` samples whose values are all equal, `entries` samples with few entries.
+enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, few, bits, counts, entries };
 
 /// The names of a format.
 struct FormatEntry {

@@ -26,6 +26,7 @@ void append(StepRun& run, Step const& next) {
 std::string format_text(Step const& step) {
   LayerChoice const& choice = step.choice;
   if (step.kernel == KernelName::counts) return "edges by input";
+  if (step.kernel == KernelName::entries) return "CSC";
   std::string text = entry_of(choice.format).text;
   if (choice.format == FormatName::pattern_blocks || choice.format == FormatName::dense)
     text += fmt::format(" of {} outputs", choice.shape.block_outputs);
@@ -154,6 +155,9 @@ std::string explain(StepRun const& run) {
            "entries "
            "that each output reads";
   }
+  if (run.step.kernel == KernelName::entries)
+    return "samples have few entries: this layer reads the edges of these alone, and nothing is written for other "
+           "inputs";
   if (run.step.kernel == KernelName::bits)
     return "the values of all samples are equal: this layer adds up weights where bits of samples are set";
   std::string const bits =

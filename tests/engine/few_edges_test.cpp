@@ -151,5 +151,69 @@ TEST_P(FewEdges, ABatchOfOtherValuesThanPlannedIsTakenToo) {
   }
 }
 
+/// Samples of a wide input, `step` inputs apart on average, each value its own; one of them without entries.
+SampleSet wide_samples(std::size_t num_samples, std::size_t num_neurons, std::size_t step, RandomStream& random) {
+  SampleSet samples;
+  samples.matrix.num_rows = num_samples;
+  samples.matrix.num_columns = num_neurons;
+  for (std::size_t row = 0; row < num_samples; ++row) {
+    for (auto neuron = random.below(2 * step); row != 3 && neuron < num_neurons; neuron += 1 + random.below(2 * step)) {
+      samples.matrix.column_indices.push_back(static_cast<NeuronIndex>(neuron));
+      samples.matrix.values.push_back(static_cast<double>(random.below(2000)) / 700.0 - 1.2);
+    }
+    samples.matrix.row_pointers.push_back(samples.matrix.column_indices.size());
+  }
+  return samples;
+}
+
+/// A network that reads 5000 inputs by 70 outputs. Weights have both signs, and so have sums.
+Network wide_network(Activation const& activation, RandomStream& random) {
+  std::vector<Layer> layers;
+  layers.push_back(test::stride_layer(70, 5000, {0, 1, 7, 300, 1200, 3000, 4999}, random));
+  for (auto& weight : layers.front().weights.values) weight -= 0.4;
+  layers.front().bias.assign(70, 0.05);
+  layers.front().bias[69] = -0.0;
+  layers.front().activation = activation;
+  layers.push_back(test::stride_layer(40, 70, {0, 1, 2, 3, 4, 5, 6, 7, 8}, random));
+  return Network(std::move(layers));
+}
+
+TEST_P(FewEdges, EntriesOfWideSamplesAreReadAlone) {
+  RandomStream random(17, 0);
+  for (auto const& activation :
+       {Activation{ActivationKind::relu}, Activation::clipped_relu(0.7), Activation{ActivationKind::identity}}) {
+    auto const network = wide_network(activation, random);
+    auto options = test::options_at(GetParam());
+    for (auto const expected_samples : {std::optional<std::size_t>(), std::optional<std::size_t>(1)}) {
+      options.expected_samples = expected_samples;
+      auto const inference = prepare(network, options);
+      EXPECT_EQ(inference->plan({100, 7000}).steps.front().kernel, KernelName::entries);
+      EXPECT_NE(inference->plan({100, 8000}).steps.front().kernel, KernelName::entries) << "more than one in 64";
+      for (std::size_t const step : {80U, 700U}) {
+        auto samples = wide_samples(70, 5000, step, random);
+        expect_answer(network, samples, options);
+        samples.matrix.values = {1.3};
+        expect_answer(network, samples, options);
+      }
+    }
+  }
+}
+
+TEST_P(FewEdges, WideSamplesOfManyAndOfFewEntriesAlternate) {
+  RandomStream random(18, 0);
+  auto const network = wide_network({ActivationKind::relu}, random);
+  auto const many = wide_samples(40, 5000, 10, random);
+  auto const few = wide_samples(40, 5000, 200, random);
+  for (auto const* const expected : {&many, &few}) {
+    auto const inference = prepare(network, test::options_at(GetParam()));
+    inference->plan(shape_of(SampleBatch(*expected)));
+    for (auto const* const samples : {&few, &many, &few}) {
+      EXPECT_EQ(inference->infer(*samples, {true, true}).activations,
+                test::reference_of(network, *samples, GetParam().precision));
+      EXPECT_EQ(inference->plan().steps.front().kernel == KernelName::entries, samples == &few);
+    }
+  }
+}
+
 } // namespace
 } // namespace varve

@@ -317,6 +317,24 @@ TEST_P(Choices, OfTheFirstLayer) {
   EXPECT_EQ(other.choose_first(counted, other.choose(counted, 0).choice).way, FirstLayerInput::tiles);
 }
 
+TEST_P(Choices, OfACopyForSamplesWithFewEntries) {
+  LayerChooser const chooser(GetParam().traits, {});
+  auto const has_copy = [](LayerChooser const& chooser, Layer const& layer) {
+    return chooser.choose_entries(layer, chooser.choose(layer, 0).choice).way == FirstLayerInput::entries;
+  };
+  auto const layer = random_layer(4096, 512, 0.01);
+  EXPECT_TRUE(has_copy(chooser, layer));
+  EXPECT_FALSE(has_copy(chooser, random_layer(4096, 513, 0.01))) << "inputs are not eight times as many as outputs";
+  EXPECT_FALSE(has_copy(chooser, random_layer(4095, 100, 0.01))) << "inputs are few";
+  auto other = layer;
+  std::swap(other.weights.column_indices[0], other.weights.column_indices[1]);
+  EXPECT_FALSE(has_copy(chooser, other)) << "sums in another order";
+  EXPECT_FALSE(has_copy(LayerChooser(GetParam().traits, {{FormatName::sliced_ell}}), layer)) << "a format is asked for";
+  PlanRequest direct;
+  direct.kernel = KernelName::direct;
+  EXPECT_FALSE(has_copy(LayerChooser(GetParam().traits, direct), layer));
+}
+
 TEST(StationaryBytes, AreThoseOfTheKernel) {
   using Host = Kokkos::DefaultHostExecutionSpace;
   using Format = SlicedEll<Host, float, std::uint16_t, 1, 1, 16>;

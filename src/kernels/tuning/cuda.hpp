@@ -138,6 +138,9 @@ struct CudaTuning {
   static constexpr int max_counted_bytes = 36000;
   static constexpr std::size_t max_counted_outputs = 4096;
 
+  static constexpr int entry_team_size = 32; ///< a barrier of one warp costs little, and each entry needs one
+  static constexpr int entry_samples = 1;
+
   /// A warp has 64 float samples of up to 80 neurons in 20 KB; four steps at a time hide the latency of scratch.
   using ConeTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
   using ConeBounds = Kokkos::LaunchBounds<64, 5>;

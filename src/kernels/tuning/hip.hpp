@@ -32,6 +32,8 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   static constexpr int expand_bytes = 8192;       ///< room for six teams of 256 threads per compute unit
   static constexpr int max_counted_bytes = 18000; ///< room for three teams per compute unit
 
+  static constexpr int entry_team_size = 64;
+
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace>;
   static int binary_team_size(int num_outputs) { // whole wavefronts; lines take at most 17 KB: three teams
     return std::min(512 / static_cast<int>(sizeof(Scalar)), (num_outputs + 63) / 64 * 64);

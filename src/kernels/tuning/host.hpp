@@ -120,6 +120,9 @@ struct Tuning {
   static constexpr int max_counted_bytes = 1 << 20;
   static constexpr std::size_t max_counted_outputs = 8192;
 
+  static constexpr int entry_team_size = 1;
+  static constexpr int entry_samples = 16;
+
   using ConeTile = Tile;
   using ConeBounds = Kokkos::LaunchBounds<>;
   static constexpr std::size_t cone_slots = 80; ///< 20 KB for 64 float samples, which fit the L1
