@@ -71,7 +71,7 @@ WeightTraffic DeviceNetwork::take_traffic() {
   return store_.stream() == nullptr ? WeightTraffic() : store_.stream()->take_traffic();
 }
 
-/// Chooses formats for these layers, numbers first, first + 1, ..., and places them on the device.
+/// Chooses formats for these layers, with numbers first, first + 1, ..., and places them on the device.
 void DeviceNetwork::add(std::vector<Layer> const& layers, std::size_t first) {
   auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
   std::vector<Encoding> encodings(layers.size());
@@ -106,8 +106,8 @@ void DeviceNetwork::add(std::vector<Layer> const& layers, std::size_t first) {
   }
 }
 
-/// Chooses for a layer. Throws ResourceError if it would take more memory than allowed, and than the layer takes as
-/// it was read, because a format or kernel was asked for that pads it.
+/// Chooses for a layer. Throws ResourceError if a requested format or kernel pads the layer so much that encoding it
+/// exceeds both the limit and the memory of the layer as it was read.
 Encoding DeviceNetwork::choose(Layer const& layer, std::size_t number) const {
   auto encoding = chooser_.choose(layer, number);
   std::size_t const bytes = encoding.choice.encoded_bytes(kernels_.scalar_bytes());
@@ -116,8 +116,8 @@ Encoding DeviceNetwork::choose(Layer const& layer, std::size_t number) const {
   return encoding;
 }
 
-/// One past the last of the layers that are encoded together with layer `first`: those that fit the memory for that,
-/// and at least that one.
+/// One past the last of the layers that are encoded together with layer `first`: as many as fit the memory for
+/// encoding, and at least one.
 std::size_t DeviceNetwork::end_of_group(std::vector<PlannedLayer> const& planned, std::size_t first) const {
   std::size_t bytes = 0;
   std::size_t end = first;
@@ -153,14 +153,14 @@ void DeviceNetwork::add_first(Layer const& layer) {
 
 void DeviceNetwork::finish(std::shared_ptr<NetworkSource const> const& source) {
   if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source);
-  if (!planned_.front().strips.empty()) one_value_way_ = FirstLayerInput::tiles; // kernels that take strips read tiles
+  if (!planned_.front().strips.empty()) one_value_way_ = FirstLayerInput::tiles; // kernels of strips read tiles
   store_.finish([&](bool keeps_all) -> LayerStore::MakeImage {
     if (keeps_all) return {};
     return PieceMaker(kernels_, chooser_, source, planned_);
   });
   bool const needs_copy = one_value_way_ == FirstLayerInput::bits || one_value_way_ == FirstLayerInput::counts;
   if (needs_copy && store_.first(one_value_way_) == nullptr)
-    one_value_way_ = FirstLayerInput::tiles; // memory was too small for the copy
+    one_value_way_ = FirstLayerInput::tiles; // there was no memory for the copy
   for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
     planned_[number].choice = chooser_.streamed(planned_[number].choice);
     planned_[number].segment = store_.segment_of({number, 0});
@@ -190,7 +190,7 @@ std::unique_ptr<Launch> DeviceNetwork::launch_of(Step const& step) const {
     return kernels_.launch_of_first(step, *store_.first(first_way_));
   std::vector<DeviceLayer const*> layers = {store_.layer(step.first_layer, step.strip)};
   for (std::size_t number = step.first_layer + 1; number <= step.last_layer; ++number)
-    if (auto const* layer = store_.layer(number)) layers.push_back(layer); // a run of cones is with its first layer
+    if (auto const* layer = store_.layer(number)) layers.push_back(layer); // cones are stored with their first layer
   return kernels_.launch_of(step, layers, *cutter_);
 }
 

@@ -26,7 +26,7 @@ public:
 
   /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed in strips within
   /// the limits. The kernels must outlive this object. `slices`: equals `source` if it is one rank's part of a larger
-  /// network, else null; with slices, every layer is a step of its own.
+  /// network, else null; with slices, every layer is a separate step.
   DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSource const> const& source,
                 InferenceOptions const& options, MemoryLimits const& limits, LayerSlices const* slices);
 
@@ -53,19 +53,19 @@ public:
 
   std::vector<ReadyStep> const& steps() const { return steps_; }
   std::size_t saturates_from() const { return cutter_->saturates_from(); }
-  /// The last activation of every neuron of samples that are saturated for ever, rounded to the scalar type.
+  /// The last activation of every neuron of permanently saturated samples, rounded to the scalar type.
   double saturated_value() const;
 
-  /// Learns from a batch of num_samples samples, of which `known` says how many were live where. True if that led to a
-  /// new plan.
+  /// Learns from a batch of num_samples samples; `known` has the shares of live samples after some layers. Returns true
+  /// if that led to a new plan.
   bool learn(std::vector<LiveShare> const& known, std::size_t num_samples);
 
-  /// Makes sure that the weights of this step are on the device for kernels launched next on the lane. Steps must come
-  /// in order.
+  /// Waits until the weights of this step are on the device for kernels launched next on the lane. Steps must come in
+  /// order.
   void acquire(Lane const& lane, ReadyStep const& step) {
     if (store_.stream() != nullptr) store_.stream()->acquire(lane, step.step.segment);
   }
-  /// To be called at the end of every run, even if it ended before the last step.
+  /// Call at the end of every run, even if it ended before the last step.
   void finish_run(Lane const& lane) {
     if (store_.stream() != nullptr) store_.stream()->finish(lane);
   }
@@ -88,8 +88,8 @@ private:
   LayerSlices const* slices_;
   Reductions reductions_;
   bool cuts_layers_;
-  bool is_forced_;                    ///< formats or a kernel were asked for
-  std::size_t encoding_limit_;        ///< host memory for layers that are being encoded, in bytes
+  bool is_forced_;                    ///< formats or a kernel are requested
+  std::size_t encoding_limit_;        ///< host memory in bytes for layers that are being encoded
   std::vector<PlannedLayer> planned_; ///< moves to cutter_ when all layers are known
   std::optional<LaunchCutter> cutter_;
   std::vector<ReadyStep> steps_;

@@ -36,11 +36,11 @@ struct StripPlace {
   bool ends_layer = true;
 };
 
-/// What a single-layer kernel can do; each says where it differs, and how it is launched.
+/// Defaults of a single-layer kernel; each kernel declares how it differs, and how it is launched.
 struct SingleLayerKernel {
   static constexpr bool takes_strips = false;
-  static constexpr bool reads_lists = false; ///< samples through a list of live ones
-  static constexpr bool reads_bits = false;  ///< samples whose values are all equal
+  static constexpr bool reads_lists = false; ///< reads samples through a list of live ones
+  static constexpr bool reads_bits = false;  ///< reads samples whose values are all equal as bits
   static constexpr bool may_leave_stamps = false;
 };
 
@@ -98,7 +98,7 @@ struct ConeKernel : SingleLayerKernel {
   }
 };
 
-/// Carries out one layer, a strip of a layer, or a run of cones, by one of the single-layer kernels above.
+/// Computes one layer, a strip of a layer, or a run of cones, by one of the single-layer kernels above.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
 class LayerLaunch final : public Launch {
 public:
@@ -132,7 +132,7 @@ public:
   int tile_samples() const override { return Tile::num_samples; }
 
 private:
-  /// The arrays of the launch. All strips of a layer mark live samples with one stamp.
+  /// The arrays of the launch. All strips of a layer mark live samples with the same stamp.
   auto pass_of(PanelOn<ExecutionSpace, Scalar>& panel) const {
     auto pass = strip_.begins_layer ? panel.next_pass() : panel.same_pass();
     if constexpr (Kernel::takes_strips) {
@@ -147,15 +147,15 @@ private:
   StripPlace strip_;
 };
 
-/// Carries out several layers of one format by the fused kernel. No layer has more than Tune::max_neurons outputs; nor
-/// has the first more inputs.
+/// Computes several layers of one format by the fused kernel. No layer may have more than Tune::max_neurons outputs,
+/// nor the first one more inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
 class FusedLaunch final : public Launch {
 public:
   using Scalar = typename Tile::Scalar;
 
   /// stops_when_dead: samples that are dead after the first of these layers stay dead. saturates_from: samples that are
-  /// saturated after this many of these layers, or more, stay saturated.
+  /// saturated after at least this many of these layers stay saturated.
   FusedLaunch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
       : layers_(std::move(layers)), stops_when_dead_(stops_when_dead), saturates_from_(saturates_from) {
     std::vector<typename Format::Edges> edges;
@@ -202,7 +202,7 @@ public:
 
 private:
   std::vector<Format> layers_;
-  /// The layers' Format::Edges as bytes: a View of Edges would launch a kernel to destroy them.
+  /// The layers' Format::Edges as bytes: Kokkos would launch a kernel to destroy a View of Edges.
   ConstDeviceArray<ExecutionSpace, unsigned char> edges_;
   LayerImages<ExecutionSpace, Format> images_; ///< empty unless Tune::prefetches
   int max_outputs_ = 0;
@@ -210,7 +210,7 @@ private:
   int saturates_from_ = 0;
 };
 
-/// Carries out several layers of one format by the small-batch kernel.
+/// Computes several layers of one format by the small-batch kernel.
 template <class ExecutionSpace, class Format, class Tile>
 class FewLaunch final : public Launch {
 public:
@@ -272,8 +272,8 @@ void launch_first(ExecutionSpace const& space, Csc<ExecutionSpace, Scalar> const
   entry_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// Carries out the first layer by its second copy, without tiles of the samples. Does not remove dead samples, because
-/// few die in the first layer.
+/// Computes the first layer by its second copy, without tiles of the samples. Does not remove dead samples, because few
+/// die in the first layer.
 template <class ExecutionSpace, class Format>
 class FirstLaunch final : public Launch {
 public:

@@ -21,8 +21,8 @@
 
 namespace varve {
 
-/// The formats that layers may have on an execution space, and the way a layer gets the one that the plan chose for it:
-/// several threads encode() layers on the host, then place() puts them on the device one by one.
+/// The formats of layers on an execution space, and the conversion of a layer to the one that the plan chose: several
+/// threads encode() layers on the host, then place() copies them to the device one by one.
 template <class ExecutionSpace, class Scalar>
 struct LayerFormats {
   using Tune = Tuning<ExecutionSpace, Scalar>;
@@ -50,10 +50,10 @@ struct LayerFormats {
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
                               Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
 
-  /// The second form of layer 0, for samples whose values are all equal, or that have few entries.
+  /// The second copy of layer 0, for samples whose values are all equal, or that have few entries.
   using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted, Columns>;
 
-  /// A layer for CSR, which needs no encoding on the host.
+  /// A layer for CSR, which is not encoded on the host.
   template <class Index>
   struct EncodedRows {
     using Format = Rows<Index>;
@@ -66,7 +66,7 @@ struct LayerFormats {
                    typename Staged::Encoded, typename Dense::Encoded, typename FewSlices::Encoded,
                    typename FewDense::Encoded, EncodedRows<Short>, EncodedRows<Long>>;
 
-  /// Throws InputError if the layer has more than the format's types count, or hold.
+  /// Throws InputError if the layer exceeds the range of the format's index or scalar types.
   static Encoded encode(Layer const& layer, Encoding encoding) {
     SparseMatrix const& matrix = layer.weights;
     LayerChoice const& choice = encoding.choice;

@@ -48,7 +48,6 @@ public:
   /// Call after all layers are placed and before finish(): the layers of which two do not fit the room for streamed
   /// weights.
   std::vector<std::size_t> layers_too_large();
-  /// The room for streamed weights.
   RoomForWeights room_for_stream() const;
   /// Memory needed for layer number `layer` if its smallest strips have up to least_strip_bytes bytes.
   StripNeed need_of(std::size_t layer, std::size_t least_strip_bytes) const;

@@ -19,8 +19,8 @@ std::shared_ptr<LayerSlices const> slices_of(NetworkSource const& network, Infer
                                              static_cast<int>(options.exchange->num_ranks()));
 }
 
-/// The options that can be honoured: with neurons split across ranks, no rank sees whole samples, so saturated and
-/// equal samples are not searched.
+/// The options without those that are impossible: with neurons split across ranks, no rank sees whole samples, so
+/// saturated and equal samples are not searched.
 InferenceOptions possible(InferenceOptions options) {
   if (options.exchange) options.reductions.saturation = options.reductions.equal_samples = false;
   return options;
@@ -79,7 +79,7 @@ void PlannedNetwork::fit_to(SamplesOnDevice const& samples) {
 
 void PlannedNetwork::learn(std::vector<int> const& counts, std::vector<int> const& lists_before,
                            std::size_t num_samples) {
-  constexpr std::size_t too_few = 1024; // batches of fewer samples say little about other batches
+  constexpr std::size_t too_few = 1024; // smaller batches predict little about other batches
   if (gather_ || num_samples < too_few) return;
   auto const share_of = [&](int list) {
     return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
@@ -99,7 +99,7 @@ double PlannedNetwork::density_of(std::size_t num_samples, std::size_t num_entri
          std::max(1.0, static_cast<double>(num_samples) * static_cast<double>(network_.num_inputs()));
 }
 
-/// Fills plan_ from the network's steps as they are now.
+/// Sets plan_ from the network's present steps.
 void PlannedNetwork::state_plan() {
   ++num_changes_;
   plan_.engine = to_string(Engine::varve);
@@ -133,7 +133,7 @@ std::size_t PlannedNetwork::max_neurons() const {
   return network_.max_neurons(network_.first_way() != FirstLayerInput::tiles);
 }
 
-/// Samples at a time beyond which exchanges get no faster per sample: as many as make 1 GiB of parts.
+/// Samples at a time beyond which exchanges get no faster per sample: their parts have 1 GiB.
 std::optional<std::size_t> PlannedNetwork::enough_to_exchange() const {
   if (!gather_) return std::nullopt;
   constexpr std::size_t bytes = std::size_t(1) << 30U;

@@ -14,9 +14,9 @@
 
 namespace varve {
 
-/// A network on a device, the plan by which it runs, and the panel that the plan needs. All changes of the plan happen
-/// here: for a new input, for samples that differ from what was expected, and after a batch whose live samples show
-/// that another plan is better.
+/// A network on a device, its plan, and the panel that the plan needs. All changes of the plan happen here: for a new
+/// input, for samples that differ from the expected ones, and after a batch whose live samples show that another plan
+/// is better.
 class PlannedNetwork {
 public:
   /// Throws what DeviceNetwork's constructor throws. The kernels must outlive this object.
@@ -29,16 +29,16 @@ public:
   /// The exchange of activations if neurons are split across ranks; else null.
   ActivationGather* gather() { return gather_ ? &*gather_ : nullptr; }
   Plan const& plan() const { return plan_; }
-  /// How often network, plan and panel have been made anew.
+  /// How often network, plan and panel have been rebuilt.
   std::size_t num_changes() const { return num_changes_; }
 
   /// Edges of the network as it was given.
   EdgeOffset num_edges() const;
-  /// Edges of a step, on all ranks together, who count the edges of a layer with its last strip. Equals the edges after
-  /// reductions.
+  /// Edges of a step, on all ranks together; the edges of a layer are counted with its last strip. Equals the edges
+  /// after reductions.
   EdgeOffset edges_of(std::size_t number) const;
 
-  /// Makes the plan for such an input and allocates the panel. Throws ResourceError if no batch fits the memory.
+  /// Makes the plan for inputs of this shape and allocates the panel. Throws ResourceError if no batch fits the memory.
   Plan const& plan_for(InputShape const& input);
 
   /// Makes a new plan if the present one reads samples in a way that these do not suit, as they have several values or
@@ -46,8 +46,8 @@ public:
   /// the new plan does not fit the memory.
   void fit_to(SamplesOnDevice const& samples);
 
-  /// Makes a new plan if the live samples of a batch show that other launches take less time. `counts`: live samples
-  /// after each list of the panel; `lists_before`: for each step, how many lists had been made before it.
+  /// Makes a new plan if the live samples of a batch show that other launches are faster. `counts`: live samples after
+  /// each list of the panel; `lists_before`: for each step, the number of lists made before it.
   void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples);
 
 private:

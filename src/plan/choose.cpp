@@ -17,7 +17,7 @@ bool is_short(Layer const& layer) { return has_short_inputs(layer.num_inputs());
 
 EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& stages) {
   EdgeOffset count = 0;
-  std::vector<std::size_t> last_stage(matrix.num_columns, 0); // by input: 1 + the last stage that listed it, or 0
+  std::vector<std::size_t> last_stage(matrix.num_columns, 0); // [input]: 1 + the last stage that listed it, or 0
   for (std::size_t stage = 0; stage + 1 < stages.pointers.size(); ++stage) {
     for (std::size_t position = stages.pointers[stage]; position < stages.pointers[stage + 1]; ++position) {
       for (NeuronIndex const input : matrix.row_columns(stages.order[position]))
@@ -27,14 +27,15 @@ EdgeOffset count_stage_inputs(SparseMatrix const& matrix, OutputStages const& st
   return count;
 }
 
-/// True if at most `factor` times as many weights are stored as there are edges, or hardly more in small layers.
+/// True if at most `factor` times as many weights are stored as there are edges, or slightly more in small layers.
 bool is_cheap(EdgeOffset stored, EdgeOffset edges, double factor) {
   constexpr double always_allowed_padding = 512.0;
   return static_cast<double>(stored) <= static_cast<double>(edges) * factor + always_allowed_padding;
 }
 
 constexpr double max_padding_ell = 1.25;
-constexpr double max_padding_blocks = 2.0; ///< worth it for the cheaper fma of blocks, or for one format of all layers
+constexpr double max_padding_blocks = 2.0; ///< justified by the cheaper fma of blocks, or by a single format for all
+                                           ///< layers
 
 } // namespace
 
@@ -139,7 +140,7 @@ std::optional<Encoding> LayerChooser::as_dense(LayerCase const& layer_case) cons
   return encoding;
 }
 
-/// True unless samples are too few to keep the kernel of dense layers busy, or that kernel is ruled out.
+/// True unless there are too few samples to occupy the kernel of dense layers, or that kernel is excluded.
 bool LayerChooser::may_gain_from_dense(SparseMatrix const& matrix) const {
   if (has_few_samples_ || !device_.has_dense_kernel) return !has_few_samples_;
   std::size_t const blocks = count_blocks(matrix, device_.dense_shape.block_outputs);
@@ -169,7 +170,7 @@ std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, 
   double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
                       : layer_case.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
                                                                            : max_padding_blocks;
-  // a block whose outputs share next to no inputs stores nearly as many weights an edge as it has outputs
+  // a block whose outputs share hardly any inputs stores nearly block_outputs weights per edge
   double const most_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
   auto const size = ell_size(matrix, order, shape);
@@ -183,7 +184,7 @@ std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, 
 
 std::optional<Encoding> LayerChooser::as_stages(LayerCase const& layer_case) const {
   bool const unlimited_cost = is_last(FormatName::staged_blocks) || request_.kernel == KernelName::staged;
-  // A stage is one thread's work on hosts, and few samples have few stages.
+  // On hosts a stage is the work of one thread, and few samples have few stages.
   bool const keeps_busy = device_.prefers_spread ? !takes_few_samples() : !has_few_samples_;
   bool const may_gain = !layer_case.fuses && !request_.kernel && keeps_busy;
   if (!may_use(FormatName::staged_blocks) || !(unlimited_cost || may_gain)) return std::nullopt;
@@ -202,7 +203,7 @@ std::optional<Encoding> LayerChooser::as_stages(LayerCase const& layer_case) con
 }
 
 std::optional<Encoding> LayerChooser::as_singles(LayerCase const& layer_case) const {
-  // Layers that cannot have dense or staged blocks get sliced ELL, even if only these were asked for.
+  // Layers that cannot have dense or staged blocks get sliced ELL, even if only those formats are allowed.
   if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks) && !is_last(FormatName::dense))
     return std::nullopt;
   auto encoding = in_singles(layer_case, layer_case.fuses            ? KernelName::fused
@@ -215,7 +216,7 @@ std::optional<Encoding> LayerChooser::as_singles(LayerCase const& layer_case) co
   return std::nullopt;
 }
 
-/// A fused layer may be padded by a chunk per output, because a layer in CSR would end the launch.
+/// A fused layer may have a padding chunk per output, because a layer in CSR would end the launch.
 bool LayerChooser::is_cheap_to_fuse(LayerChoice const& choice, LayerCase const& layer_case) const {
   EdgeOffset const in_chunks = layer_case.matrix().num_rows * device_.single_shape.chunk_size;
   return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), layer_case.num_edges(), max_padding_ell);
@@ -246,7 +247,7 @@ Encoding LayerChooser::in_singles(LayerCase const& layer_case, KernelName kernel
 }
 
 /// The encoding of a layer in sliced ELL or pattern blocks for this kernel; for the direct kernel if the stationary one
-/// cannot take the layer.
+/// cannot compute the layer.
 Encoding LayerChooser::in_ell(LayerCase const& layer_case, FormatName format, EllShape const& shape,
                               std::vector<NeuronIndex> order, EllSize const& size, KernelName kernel) const {
   Encoding encoding;
@@ -378,7 +379,7 @@ bool LayerChooser::may_use(FormatName name) const {
   return request_.formats.empty() || std::ranges::find(request_.formats, name) != request_.formats.end();
 }
 
-/// True if certain formats were asked for and this one is the last of them in the order of preference.
+/// True if formats are restricted and this one is the last allowed one in the order of preference.
 bool LayerChooser::is_last(FormatName name) const {
   return !request_.formats.empty() && may_use(name) && *std::ranges::max_element(request_.formats) == name;
 }

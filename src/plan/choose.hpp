@@ -15,10 +15,10 @@
 
 namespace varve {
 
-/// What the user asks of the plan. The plan chooses what is left open.
+/// The user's constraints on the plan; the plan chooses the rest.
 struct PlanRequest {
   std::vector<FormatName> formats;             ///< formats that may be used; empty: all
-  std::optional<KernelName> kernel;            ///< the kernel of all layers that it can run
+  std::optional<KernelName> kernel;            ///< the kernel of all layers for which it exists
   std::optional<std::size_t> expected_samples; ///< samples at a time, if known
   bool is_split = false; ///< the network is one rank's part of a larger one, so each launch has one layer
 };
@@ -27,19 +27,19 @@ struct PlanRequest {
 struct LayerChoice {
   FormatName format = FormatName::csr;
   KernelName kernel = KernelName::direct;
-  FusedTile fused_tile = FusedTile::small; ///< tile of the fused kernel; meaningless for other kernels
+  FusedTile fused_tile = FusedTile::small; ///< tile of the fused kernel; unused for other kernels
   EllShape shape;                          ///< shape of sliced ELL, pattern blocks and staged blocks
-  int index_bits = 32;                     ///< index_bits_of() the layer, for reports; encoders ask the layer
+  int index_bits = 32;                     ///< index_bits_of() the layer, for reports only
   std::size_t tile_samples = 0;            ///< samples of the tiles that the kernel reads
 
   EdgeOffset num_edges = 0;
   EdgeOffset num_stored = 0;        ///< stored weights, padding included
-  EdgeOffset num_staged_inputs = 0; ///< staged blocks: length of the lists of all stages
+  EdgeOffset num_staged_inputs = 0; ///< staged blocks: total length of the lists of all stages
   std::size_t num_cones = 0;
   std::size_t num_layers = 1; ///< layers of a run of cones, else 1
 
   bool is_fused() const { return kernel == KernelName::fused; }
-  /// Host memory that the layer takes while it is encoded, in bytes. CSR and cones are placed without it.
+  /// Host memory in bytes that the layer occupies while it is encoded. CSR and cones need none.
   std::size_t encoded_bytes(std::size_t scalar_bytes) const;
 };
 
@@ -64,10 +64,10 @@ enum class FirstLayerInput {
   entries   ///< entry after entry, by a second copy of the layer in CSC
 };
 
-/// The way of the first layer, and its second copy, if it has one.
+/// How the first layer reads its samples, and its second copy, if it has one.
 struct FirstLayerChoice {
   FirstLayerInput way = FirstLayerInput::tiles;
-  LayerChoice choice;             ///< of the copy; tile_samples are those of the layer itself
+  LayerChoice choice;             ///< choice of the copy; tile_samples are those of the layer itself
   std::vector<NeuronIndex> order; ///< position -> output
 };
 
@@ -79,28 +79,28 @@ struct InConeRun {
 };
 
 /// Chooses for each layer, from its pattern, the format and kernel on a device:
-///   - CSR by the direct kernel, if the layer has a curve and the device computes curves by no other kernel;
+///   - CSR with the direct kernel, if the layer has a curve and no other kernel of the device computes curves;
 ///   - cones for several layers whose outputs depend on few neurons;
-///   - dense blocks, if so many weights differ from zero that a dense product is faster than the edges alone, and the
+///   - dense blocks, if so many weights are nonzero that a dense product is faster than the edges alone, and the
 ///     edges ascend;
 ///   - pattern blocks, if outputs share so many inputs that the blocks store at most twice as many weights as there are
 ///     edges (a fma in a block costs at most half as much as one that loads its own input; the fused kernel's limit is
 ///     DeviceTraits::most_stored_in_fused_blocks);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
-///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel that the format is for;
-///   - on hosts, with so few samples that they fit two of the smallest tiles, the small-batch kernel, on dense blocks
-///   or sliced ELL;
-///   - with few samples on GPUs, the split-output kernel instead of the fused one, on sliced ELL.
+///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel of the format;
+///   - on hosts, if the samples fit two of the smallest tiles, the small-batch kernel, with dense blocks or
+///     sliced ELL;
+///   - on GPUs with few samples, the split-output kernel instead of the fused one, with sliced ELL.
 class LayerChooser {
 public:
   LayerChooser(DeviceTraits const& device, PlanRequest request);
 
-  /// Chooses for layer `number`, if no run of cones holds it. Throws InputError if it has more inputs or outputs than
-  /// 31 bits count.
+  /// Chooses for layer `number`, unless it is in a run of cones. Throws InputError if it has more inputs or outputs
+  /// than 31 bits can number.
   Encoding choose(Layer const& layer, std::size_t number) const;
 
-  /// For each of these layers, numbers `number` and up: the run of cones that it belongs to. Layer 0 belongs to none,
+  /// For each of these layers, with numbers from `number` on: the run of cones that contains it. Layer 0 is in none,
   /// because it reads the samples.
   std::vector<InConeRun> choose_cones(std::vector<Layer> const& layers, std::size_t number) const;
 
@@ -113,16 +113,16 @@ public:
   /// The choice of the copy of layer 0 that reads samples with few entries; its way is `tiles` if none is worth it.
   FirstLayerChoice choose_entries(Layer const& layer, LayerChoice const& choice) const;
 
-  /// The choice of the same layer if weights are streamed: then the fused kernel prefetches no images.
+  /// The choice of the same layer if weights are streamed: the fused kernel then prefetches no images.
   LayerChoice streamed(LayerChoice choice) const;
 
-  /// The choice of the same layer if it is cut into strips, each of which is launched by itself: dense layers keep
-  /// their format, all others get CSR, which has no padding, so that the fewest bytes are copied, and the direct
-  /// kernel, which takes any edges, order of edges, curve and number of samples.
+  /// The choice of the same layer if it is cut into strips, each in a separate launch. Dense layers keep their format.
+  /// All others get CSR, which has no padding, so that the fewest bytes are copied, and the direct kernel, which
+  /// supports any edges, edge order, curve and number of samples.
   LayerChoice in_strips(Layer const& layer, LayerChoice const& choice) const;
   /// The shape of those strips.
   StripShape strip_shape(Layer const& layer, LayerChoice const& choice) const;
-  /// The choice of one of the strips, given as a layer. choice: what in_strips() gave for the whole layer.
+  /// The choice of one of the strips, given as a layer. choice: in_strips() of the whole layer.
   LayerChoice of_strip(Layer const& strip, LayerChoice choice) const;
 
 private:
@@ -159,7 +159,7 @@ private:
                   EllSize const& size, KernelName kernel) const;
 
   bool is_stationary(LayerChoice const& choice, std::size_t max_chunks) const;
-  bool needs_rows(Layer const& layer) const; ///< for its curve, which other kernels lack
+  bool needs_rows(Layer const& layer) const; ///< because of its curve, which other kernels do not compute
   bool can_be_spread(LayerCase const& layer_case) const;
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
@@ -169,9 +169,9 @@ private:
 
   DeviceTraits device_;
   PlanRequest request_;
-  bool has_few_samples_;     ///< no fused kernel: samples are too few for it, or the split-output kernel was asked for
-  bool takes_small_batches_; ///< the small-batch kernel takes the layers that it can
-  bool spreads_;             ///< the split-output kernel takes the layers that it can, instead of the fused kernel
+  bool has_few_samples_;     ///< no fused kernel: too few samples for it, or the split-output kernel is requested
+  bool takes_small_batches_; ///< the small-batch kernel computes all layers that it can
+  bool spreads_;             ///< the split-output kernel, instead of the fused one, computes all layers that it can
 };
 
 } // namespace varve

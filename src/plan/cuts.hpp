@@ -33,49 +33,49 @@ struct LaunchCuts {
   double seconds = 0.0;          ///< time of the whole run
 };
 
-/// The seconds that a run takes with these cuts. live: samples before each layer, and after the last one.
+/// The seconds of a run with these cuts. live: samples before each layer, and after the last one.
 double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
                   std::span<double const> live, LaunchCosts const& costs);
 
-/// The cuts with which a run takes the least time, by dynamic programming in time quadratic in the number of layers.
+/// The cuts with the least time of a run, by dynamic programming in time quadratic in the number of layers.
 LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs);
 
-/// A strip of a layer, which is a launch of its own.
+/// A strip of a layer, which is a separate launch.
 struct PlannedStrip {
   OutputStrip outputs;
-  LayerChoice choice;      ///< of the strip
+  LayerChoice choice;      ///< choice of the strip
   std::size_t segment = 0; ///< segment of streamed weights that holds the strip
 };
 
-/// The properties of a layer that decide how launches are cut.
+/// The properties of a layer that determine how launches are cut.
 struct PlannedLayer {
   LayerChoice choice; ///< the first layer of a run of cones has the choice of the whole run
   std::size_t num_outputs = 0;
   double cap = 0.0;                 ///< cap of the activation; 0: none
-  double kept_cap = 0.0;            ///< see kept_cap() in passes/saturation.hpp
+  double kept_cap = 0.0;            ///< result of kept_cap() for the layer
   bool keeps_zero = false;          ///< samples that are dead before the layer are dead after it
   std::size_t segment = 0;          ///< segment of streamed weights that holds the layer
   std::vector<PlannedStrip> strips; ///< in order, if the layer is too large for the device; else empty
 };
 
-/// One launch of a kernel, through one or more consecutive layers, and what happens to the samples after it.
+/// One launch of a kernel for one or more consecutive layers, and what happens to the samples after it.
 struct Step {
   std::size_t first_layer = 0, last_layer = 0; ///< both inclusive
   KernelName kernel = KernelName::direct;
   LayerChoice choice;         ///< the choice of these layers; its numbers are sums over them
   bool reads_bits = false;    ///< the stationary kernel reads samples, whose values are all equal, as bits
   std::size_t segment = 0;    ///< segment of streamed weights that holds these layers
-  std::size_t strip = 0;      ///< which strip of the layer the launch computes
+  std::size_t strip = 0;      ///< index of the strip that the launch computes
   std::size_t num_strips = 1; ///< strips of the layer; 1: layers are whole
 
   bool keeps_dead = true;            ///< dead samples stay, because a later layer may revive them
-  bool lists_live = true;            ///< lists the live samples; only these go on
-  bool lists_saturated = false;      ///< with lists_live: saturated samples leave the list with their result known
-  bool joins_equal = false;          ///< of samples that are equal in all bits, only one goes on
+  bool lists_live = true;            ///< lists the live samples; later steps compute only these
+  bool lists_saturated = false;      ///< with lists_live: saturated samples, whose result is known, leave the list
+  bool joins_equal = false;          ///< of samples that are equal in all bits, later steps compute only one
   std::size_t next_tile_samples = 0; ///< samples of the tiles that the next step reads
 
   std::size_t num_layers() const { return last_layer - first_layer + 1; }
-  bool ends_layer() const { return strip + 1 == num_strips; } ///< all outputs are computed after the launch
+  bool ends_layer() const { return strip + 1 == num_strips; } ///< the launch completes all outputs of the layer
 };
 
 /// Properties of a run that decide how launches are cut, besides the layers.
@@ -86,9 +86,9 @@ struct CutRequest {
   bool finds_equal = false;                       ///< equal samples are searched
 };
 
-/// Joins layers into launches and decides what happens to the samples between them. From the layer on after which dead
-/// samples stay dead, launches are short at first, while many samples die, then long. After the first batch, learn()
-/// cuts them where compaction saves more time than a launch costs.
+/// Joins layers into launches and decides what happens to the samples between them. Once dead samples stay dead,
+/// launches are short at first, while many samples die, then long. After the first batch, learn() places cuts where
+/// compaction saves more time than a launch costs.
 class LaunchCutter {
 public:
   LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const& device, CutRequest const& request);
@@ -96,13 +96,13 @@ public:
   /// The launches, in order.
   std::vector<Step> steps() const;
 
-  /// A sample that is saturated after this many layers, or more, stays saturated to the end. num_layers() if saturated
+  /// A sample that is saturated after at least this many layers stays saturated to the end. num_layers() if saturated
   /// samples are not searched.
   std::size_t saturates_from() const { return saturates_from_; }
   std::size_t num_layers() const { return layers_.size(); }
   std::vector<PlannedLayer> const& layers() const { return layers_; }
 
-  /// The last activation of every neuron of samples that are saturated for ever.
+  /// The last activation of every neuron of permanently saturated samples.
   double saturated_value() const { return layers_.back().kept_cap; }
   /// True if a sample that is dead after this layer stays dead.
   bool stays_dead_after(std::size_t layer) const { return layer + 1 >= dead_for_ever_; }
@@ -113,8 +113,8 @@ public:
     request_.first_choice = choice;
   }
 
-  /// Learns from a batch of num_samples samples: `known` has the shares of live samples after some layers. True if
-  /// other launches of the fused kernel take less time for such samples; steps() returns them from now on.
+  /// Learns from a batch of num_samples samples: `known` has the shares of live samples after some layers. Returns true
+  /// if other launches of the fused kernel are faster for such samples; steps() then returns them.
   bool learn(std::vector<LiveShare> const& known, std::size_t num_samples);
 
 private:
@@ -132,8 +132,8 @@ private:
   DeviceTraits device_;
   CutRequest request_;
   std::size_t saturates_from_ = 0;
-  std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after this many layers, or more, stays dead
-  std::vector<bool> is_learned_cut_; ///< by layer: a launch begins there; empty before learn() found better cuts
+  std::size_t dead_for_ever_ = 0;    ///< a sample that is dead after at least this many layers stays dead
+  std::vector<bool> is_learned_cut_; ///< [layer]: a launch begins there; empty until learn() finds better cuts
 };
 
 /// The cap of a layer that maps a saturated sample, whose activations all equal the cap, to a saturated sample;
@@ -153,7 +153,7 @@ struct LayerCaps {
 
 /// The smallest number of layers, from 1, after which a saturated sample, whose activations all equal the cap of the
 /// last layer, stays saturated to the end, so that its last activations are known without computing them: the layer
-/// before has this cap, and all later layers have and keep it. The number of layers if there is no earlier one.
+/// before has this cap, and all later layers have and keep it. The number of layers if there is no smaller one.
 std::size_t find_saturation(std::vector<LayerCaps> const& layers);
 
 } // namespace varve

@@ -5,9 +5,9 @@
 
 namespace varve {
 
-/// Shape of sliced ELL (formats/sliced_ell.hpp), which pattern blocks and staged blocks use, too.
+/// Shape of sliced ELL (formats/sliced_ell.hpp), also used by pattern blocks and staged blocks.
 struct EllShape {
-  std::size_t slice_width = 1;   ///< blocks of a slice, whose lists are padded to one length
+  std::size_t slice_width = 1;   ///< blocks of a slice, whose lists are padded to equal length
   std::size_t chunk_size = 1;    ///< lists are padded to multiples of this many edges
   std::size_t block_outputs = 1; ///< outputs of a block, which share one list of inputs
 
@@ -15,22 +15,22 @@ struct EllShape {
 };
 
 /// Tiles of the fused kernel. Tiles of narrow layers hold more samples (large), so that all threads of a team have
-/// work; still narrower layers have their image in scratch beside the tile (with_image; formats/layer_images.hpp).
-/// Tiles of wide layers take most of a multiprocessor's scratch (wide).
+/// work; still narrower layers also have their image in scratch (with_image; formats/layer_images.hpp). Tiles of wide
+/// layers use most of a multiprocessor's scratch (wide).
 enum class FusedTile { small, large, with_image, wide };
 inline constexpr std::size_t num_fused_tiles = 4;
 
-/// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, although most of its samples
-/// may be dead; between two launches the live samples are compacted into full tiles.
+/// Costs of launches of the fused kernel. Within a launch a tile is computed to the end, even if most of its samples
+/// are dead; between two launches the live samples are compacted into full tiles.
 struct LaunchCosts {
-  double launch = 0.0;      ///< seconds of a launch by itself
-  double weight = 0.0;      ///< seconds per stored weight and sample while the device is full
+  double launch = 0.0;      ///< seconds of a launch without its work
+  double weight = 0.0;      ///< seconds per stored weight and sample while the device is fully occupied
   double moved_value = 0.0; ///< seconds per activation that compaction moves
-  double full = 0.0;        ///< samples that fill the device; fewer samples take as long
+  double full = 0.0;        ///< samples that occupy the device fully; fewer samples take as long
 };
 
-/// What a backend tells the plan about a device: numbers only, so that a plan for any device can be made and tested on
-/// a host without that device. Each backend derives them from its tuning (kernels/device_traits.hpp).
+/// Properties of a device for the plan: numbers only, so that a plan for any device can be made and tested on a host
+/// without it. Each backend derives them from its tuning (kernels/device_traits.hpp).
 struct DeviceTraits {
   /// One kind of tiles of the fused kernel.
   struct Fused {
@@ -45,17 +45,18 @@ struct DeviceTraits {
 
   EllShape single_shape; ///< sliced ELL of single outputs
   EllShape fused_blocks; ///< pattern blocks for the fused kernel
-  EllShape wide_blocks;  ///< pattern blocks for layers that the fused kernel does not take
+  EllShape wide_blocks;  ///< pattern blocks for layers that the fused kernel cannot compute
   EllShape staged_shape; ///< sliced ELL within staged blocks
 
-  std::array<Fused, num_fused_tiles> fused;       ///< by FusedTile
-  std::size_t max_image_bytes = 0;                ///< largest image of a layer beside a tile with_image
+  std::array<Fused, num_fused_tiles> fused;       ///< [FusedTile]
+  std::size_t max_image_bytes = 0;                ///< largest image of a layer in scratch with a tile
   double most_stored_in_fused_blocks = 0.0;       ///< stored weights per edge up to which pattern blocks are faster
-  std::size_t stationary_layers_before_fused = 0; ///< first layers that the stationary kernel takes even if they fuse
+  std::size_t stationary_layers_before_fused = 0; ///< first layers that use the stationary kernel even if they could be
+                                                  ///< fused
 
   std::size_t direct_tile_samples = 0;       ///< samples of a tile of the direct kernel on sliced ELL and CSR
   std::size_t direct_block_tile_samples = 0; ///< samples of a tile of the direct kernel on pattern blocks
-  std::size_t few_tile_samples = 0;          ///< samples of its smaller tile; no such tile if equal to the first number
+  std::size_t few_tile_samples = 0;          ///< samples of its smaller tile; none if equal to direct_tile_samples
 
   bool has_stationary = false;
   std::size_t stationary_tile_samples = 0;
@@ -65,23 +66,23 @@ struct DeviceTraits {
   std::size_t staged_tile_samples = 0;
   std::size_t max_staged_inputs = 0;
   std::size_t max_staged_outputs = 0;
-  double min_staged_uses = 0.0; ///< edges that an input brought into scratch must serve on average
+  double min_staged_uses = 0.0; ///< least edges per staged input, on average
 
   EllShape dense_shape;              ///< blocks of outputs of dense layers, and chunks to which their inputs are padded
   double most_stored_in_dense = 0.0; ///< stored weights per edge up to which dense layers are faster than sliced ELL
-  double dense_per_block_weight = 0.0; ///< stored weights for each one in pattern blocks up to which they are faster
+  double dense_per_block_weight = 0.0; ///< limit of stored weights per stored weight of pattern blocks
   std::size_t narrowest_dense = 0;     ///< neurons of the wider side from which on dense layers are chosen
-  std::size_t fewest_dense_edges = 0;  ///< edges of an output, on average, from which on they are chosen
-  bool has_dense_kernel = false;       ///< else the fused and the direct kernel take dense layers
+  std::size_t fewest_dense_edges = 0;  ///< average edges per output from which on they are chosen
+  bool has_dense_kernel = false;       ///< false: the fused and the direct kernel compute dense layers
   std::size_t dense_tile_samples = 0;
-  std::size_t fewest_dense_tasks = 0; ///< blocks of tiles, one for each team, from which on that kernel is chosen
+  std::size_t fewest_dense_tasks = 0; ///< blocks of tiles, one per team, from which on that kernel is chosen
 
-  bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes curves, as sigmoid
+  bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes curves such as sigmoid
 
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
-  bool prefers_spread = false; ///< few samples go to the split-output kernel, else to the direct kernel
+  bool prefers_spread = false; ///< few samples use the split-output kernel, else the direct kernel
   std::size_t spread_tile_samples = 0;
-  std::size_t most_single_spread_samples = 0; ///< samples up to which that kernel has tiles of one
+  std::size_t most_single_spread_samples = 0; ///< up to this number of samples, that kernel has tiles of one
   std::size_t max_spread_bytes = 0;           ///< team scratch
 
   std::size_t few_outputs = 0; ///< outputs of a slice of the small-batch kernel; 0: the device has no such kernel

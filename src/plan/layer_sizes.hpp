@@ -42,13 +42,12 @@ constexpr ImageLayout layout_of(ImageParts const& parts) {
   return layout;
 }
 
-/// The number of outputs, rounded up to whole blocks of block_outputs, by default of any power of two up to 16. Biases
-/// and neurons are stored for this many positions, so that kernels may read past the last output.
+/// The number of outputs, rounded up to whole blocks of block_outputs; the default suits blocks of any power of two up
+/// to 16. Biases and neurons are stored for this many positions, so that kernels may read past the last output.
 constexpr std::size_t padded_outputs(std::size_t num_outputs, std::size_t block_outputs = 16) {
   return (num_outputs + block_outputs - 1) / block_outputs * block_outputs;
 }
 
-/// Bytes of the header of an image.
 inline constexpr std::size_t image_header_bytes = 64;
 
 /// The number of chunks of a layer in sliced ELL; a chunk of a slice holds a chunk of each of its blocks.
@@ -58,12 +57,12 @@ struct EllSize {
   std::size_t max_chunks = 0; ///< chunks of the longest slice
 };
 
-/// True if 16 bits hold the number of every input of a layer, so that edges store it in 16 bits, else in 32. Each
-/// encoding asks for the layer that it encodes.
+/// True if 16 bits can number the inputs of a layer; edges then store inputs in 16 bits, else in 32. Each encoding must
+/// ask for the layer that it encodes.
 constexpr bool has_short_inputs(std::size_t num_inputs) { return num_inputs <= 65536; }
 
-/// Bits in which the edges of a layer of this format store what they read: the place of an input in the list of a
-/// stage, the slot of a cone, or the input itself.
+/// Bits in which the edges of a layer of this format store their input: its index in the list of a stage, the slot of a
+/// cone, or the input itself.
 constexpr int index_bits_of(FormatName format, std::size_t num_inputs) {
   bool const is_local = format == FormatName::staged_blocks || format == FormatName::cones;
   return is_local || has_short_inputs(num_inputs) ? 16 : 32;
@@ -76,13 +75,12 @@ EllSize ell_size(SparseMatrix const& matrix, std::vector<NeuronIndex> const& ord
 /// neighbours, or, if edges were ordered against bank conflicts, outputs that were ordered together.
 std::vector<NeuronIndex> order_of_singles(SparseMatrix const& matrix);
 
-/// The same for wide tiles of the fused kernel: of ascending edges the order of order_of_singles() or of
-/// group_outputs(), whichever reads scratch in fewer wavefronts.
+/// The same for wide tiles of the fused kernel: for ascending edges the order of order_of_singles() or of
+/// group_outputs(), whichever needs fewer wavefronts to read scratch.
 std::vector<NeuronIndex> order_in_wide_tiles(SparseMatrix const& matrix);
 
-/// The order (position -> output) by number of edges, the most first, so that neighbours have about as many; outputs
-/// with as many edges keep their order. Empty, which means 0, 1, 2, ..., if they are
-/// in this order already.
+/// The order (position -> output) by number of edges, descending; outputs with equal numbers keep their order. Empty,
+/// which means 0, 1, 2, ..., if they are in this order already.
 std::vector<NeuronIndex> order_by_size(SparseMatrix const& matrix);
 
 /// Stored weights, padding included.
@@ -108,8 +106,8 @@ std::size_t stationary_bytes(EllShape const& shape, std::size_t blocks_per_team,
 /// Bytes of the image of a layer (formats/layer_images.hpp) with 16-bit indices.
 std::size_t image_bytes(Layer const& layer, EllShape const& shape, EllSize const& size, std::size_t scalar_bytes);
 
-/// True if, by the measured rates of the device, a layer in dense blocks of `stored` weights, zeros included, takes
-/// less time than its edges alone in sliced ELL, and less than in pattern blocks of this shape.
+/// True if, by the measured rates of the device, a layer in dense blocks of `stored` weights, zeros included, is faster
+/// than its edges alone in sliced ELL, and faster than in pattern blocks of this shape.
 bool gains_from_dense(SparseMatrix const& matrix, EdgeOffset stored, EllShape const& pattern_blocks,
                       DeviceTraits const& device);
 

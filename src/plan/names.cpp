@@ -99,20 +99,20 @@ constexpr char const* raise_limit = "raise --device-memory-limit (without a devi
 
 double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
-/// Digits behind the point, so that a number of GiB has at least three significant digits.
+/// Decimal digits that give a number of GiB at least three significant digits.
 int decimals(double number) {
   auto const leading_zeros = std::max(0, static_cast<int>(std::ceil(-std::log10(number))));
   return leading_zeros == 0 ? 3 : 2 + leading_zeros;
 }
 
-/// Bytes in the unit of the options that limit memory, with three significant digits: "1.234 GiB", "0.0000000931 GiB".
+/// Bytes in the unit of the memory options, with three significant digits: "1.234 GiB", "0.0000000931 GiB".
 std::string in_gibibytes(std::size_t bytes) {
   if (bytes == 0) return "0 GiB";
   auto const number = gibibytes(bytes);
   return fmt::format("{:.{}f} GiB", number, decimals(number));
 }
 
-/// A number for an option that allows at least this many bytes: "1.235", rounded up.
+/// The least option value that allows this many bytes, rounded up: "1.235".
 std::string option_for(std::size_t bytes) {
   auto const number = gibibytes(bytes);
   double const unit = std::pow(10.0, -decimals(number));

@@ -25,7 +25,7 @@ struct FormatEntry {
 struct KernelEntry {
   KernelName kernel;
   char const* option;    ///< name in --kernel and in the text of a plan
-  char const* label;     ///< beginning of the profiling labels of its launches
+  char const* label;     ///< prefix of the profiling labels of its launches
   bool can_be_asked_for; ///< --kernel accepts it
   bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
 };
@@ -33,7 +33,6 @@ struct KernelEntry {
 /// All formats, in the order in which the plan prefers them.
 std::span<FormatEntry const> all_formats();
 
-/// All kernels.
 std::span<KernelEntry const> all_kernels();
 
 /// The names of a format, or of a kernel.
@@ -47,7 +46,7 @@ std::string to_string(FormatName format);
 /// The name of a kernel in --kernel: "direct", "stationary", ...
 std::string to_string(KernelName kernel);
 
-/// The formats of a comma-separated list ("sliced_ell,csr"); none for "auto". Throws UsageError that lists the names.
+/// The formats of a comma-separated list ("sliced_ell,csr"); empty for "auto". Throws UsageError that lists the names.
 std::vector<FormatName> parse_formats(std::string const& list);
 
 /// The kernel of this name. Throws UsageError that lists the kernels that can be asked for.
@@ -55,18 +54,17 @@ KernelName parse_kernel(std::string const& name);
 
 // Errors whose sentences need {fmt}. They are here because nvcc, which compiles the callers, cannot compile {fmt}.
 
-/// Throws ResourceError: the weights of the first `num_layers` layers need more bytes than may be used.
+/// Throws ResourceError: the weights of the first `num_layers` layers need more bytes than the limit.
 [[noreturn]] void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit);
 
-/// Throws ResourceError: layer `number` needs more bytes to be encoded in the format that was asked for than may be
-/// used.
+/// Throws ResourceError: layer `number` needs more bytes to be encoded in the requested format than the limit.
 [[noreturn]] void encoding_exceeds_memory(std::size_t number, std::string const& format, std::size_t bytes,
                                           std::size_t limit);
 
 /// Throws ResourceError: two stream buffers of `bytes` each, the size of layer `number`, do not fit the limit.
 [[noreturn]] void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit);
 
-/// The memory that the smallest strips of a layer need, and what there is, in bytes.
+/// The memory that the smallest strips of a layer need, and the available memory, in bytes.
 struct StripNeed {
   std::size_t layer = 0;
   std::size_t layer_bytes = 0;
@@ -76,17 +74,17 @@ struct StripNeed {
   bool has_weight_limit = false;
 };
 
-/// Throws ResourceError: not even strips of a layer fit the device. Says which limits suffice.
+/// Throws ResourceError, naming sufficient limits: not even strips of a layer fit the device.
 [[noreturn]] void strips_exceed_memory(StripNeed const& need);
 
 /// Throws ResourceError: a batch of `samples` needs `batch_bytes`; at most `most` samples would fit.
 [[noreturn]] void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes,
                                        std::size_t limit, std::size_t most);
 
-/// Throws InputError: a layer has more inputs or outputs than 32-bit signed indices can count.
+/// Throws InputError: a layer has more inputs or outputs than 32-bit signed indices can number.
 [[noreturn]] void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs);
 
-/// Throws UsageError: the engine runs on the backend `has` only, but `asked` was asked for.
+/// Throws UsageError: the engine runs only on the backend `has`, but `asked` was requested.
 [[noreturn]] void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked);
 
 } // namespace varve

@@ -8,18 +8,18 @@
 
 namespace varve {
 
-/// HIP, by reasoning from CudaTuning for one die of an MI250; NOTHING HERE IS MEASURED. Constants that are not here are
-/// those of CUDA. Differences: a compute unit has 64 KB of scratch (LDS; a multiprocessor of an H200 has 228 KB), of
-/// which Kokkos leaves a team 56 KB; a wavefront has 64 lanes (a warp 32); a compute unit of four SIMD units holds 32
-/// wavefronts; the second number of LaunchBounds counts wavefronts per SIMD unit (CUDA: teams per multiprocessor).
+/// HIP, derived from CudaTuning for one die of an MI250; NOTHING HERE IS MEASURED. All other constants are those of
+/// CUDA. Differences: a compute unit has 64 KB of scratch (LDS; a multiprocessor of an H200 has 228 KB), of which
+/// Kokkos leaves a team 56 KB; a wavefront has 64 lanes (a warp 32); a compute unit of four SIMD units holds 32
+/// wavefronts; the second number of LaunchBounds is wavefronts per SIMD unit (CUDA: teams per multiprocessor).
 template <class ExecutionSpace, class Scalar>
 struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   using NarrowFused = void;
   static constexpr bool has_wide_tiles = false;
   using Cuda = CudaTuning<ExecutionSpace, Scalar>;
 
-  /// A tile of the fused kernel gives work to 512 threads with blocks of 4, but to 256 with blocks of 8. Scratch has
-  /// room for one such tile per compute unit, so blocks of 4 mean 8 wavefronts there instead of 4.
+  /// A tile of the fused kernel occupies 512 threads with blocks of 4, but 256 with blocks of 8. Scratch has room for
+  /// one such tile per compute unit, so blocks of 4 give 8 wavefronts per compute unit instead of 4.
   static constexpr int block_outputs = 4;
 
   /// 18 KB of inputs for a team: three teams of 256 threads per compute unit.
@@ -35,14 +35,14 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   static constexpr int entry_team_size = 64;
 
   using BinaryPolicy = Kokkos::TeamPolicy<ExecutionSpace>;
-  static int binary_team_size(int num_outputs) { // whole wavefronts; lines take at most 17 KB: three teams
+  static int binary_team_size(int num_outputs) { // whole wavefronts; lines use at most 17 KB: three teams
     return std::min(512 / static_cast<int>(sizeof(Scalar)), (num_outputs + 63) / 64 * 64);
   }
 
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
   static constexpr int spread_stage_chunks = 8;
   static constexpr double most_stored_in_few_dense = 0.0;
-  static constexpr std::size_t max_spread_bytes = 32768; ///< of 56 KB; the stages take up to 20
+  static constexpr std::size_t max_spread_bytes = 32768; ///< 56 KB less up to 20 for the stages
 
   /// In float one sample per lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute
   /// unit. Scratch, not registers, bounds the number of samples in flight.
@@ -52,13 +52,13 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   static int cone_teams(int processors) { return 3 * processors; }
 };
 
-/// HIP: the tiles of CUDA but the wide ones, for which a team's 64 KB are too few. Scratch has room for one team per
-/// compute unit, so a team has as many threads as there is work for, up to 1024: 4 wavefronts per SIMD unit, 128
+/// HIP: the tiles of CUDA except the wide ones, for which a team's 64 KB are too small. Scratch has room for one team
+/// per compute unit, so a team has as many threads as there is work for, up to 1024: 4 wavefronts per SIMD unit, 128
 /// registers each. NOT MEASURED.
 template <class ExecutionSpace, class Scalar, int BlockOutputs, FusedTile Kind>
 struct HipFusedTuning : CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind> {
   using Cuda = CudaFusedTuning<ExecutionSpace, Scalar, BlockOutputs, Kind>;
-  using Tile = typename Cuda::Tile; ///< passes/edge_order.hpp is right for this tile on HIP, too: LDS has 32 banks
+  using Tile = typename Cuda::Tile; ///< passes/edge_order.hpp also holds for this tile on HIP: LDS has 32 banks
   static constexpr int team_size = std::min(1024, Cuda::max_neurons* Tile::num_lanes / BlockOutputs);
   static constexpr int passes = Cuda::max_neurons / (team_size / Tile::num_lanes * BlockOutputs);
   static_assert(passes > 0 && team_size % 64 == 0);
