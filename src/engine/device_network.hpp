@@ -37,9 +37,9 @@ public:
   /// Bytes of weights on the device.
   std::size_t bytes() const { return store_.bytes(); }
 
-  /// How the first layer best reads such samples. density: entries per sample and input.
+  /// The best way for the first layer to read samples. density: entries per sample and input.
   FirstLayerInput way_for(bool has_one_value, double density) const;
-  /// Makes a new plan in which the first layer reads the samples in this way, one that way_for() gave.
+  /// Makes a new plan in which the first layer reads the samples in this way, a result of way_for().
   void plan_for(FirstLayerInput way);
   /// How the first layer reads the samples in the present plan.
   FirstLayerInput first_way() const { return first_way_; }
@@ -95,8 +95,8 @@ private:
   std::vector<ReadyStep> steps_;
   FirstLayerInput first_way_ = FirstLayerInput::tiles;     ///< how layer 0 reads the samples in the present plan
   FirstLayerInput one_value_way_ = FirstLayerInput::tiles; ///< how it best reads samples whose values are all equal
-  LayerChoice one_value_choice_;                           ///< of its second copy, if that way reads one
-  LayerChoice entries_choice_;                             ///< of its copy for samples with few entries, if it has one
+  LayerChoice one_value_choice_;                           ///< choice of the copy that one_value_way_ reads
+  LayerChoice entries_choice_;                             ///< choice of the copy for samples with few entries
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;

@@ -41,7 +41,7 @@ struct LayerInImage {
   std::vector<unsigned char> image;
 };
 
-/// The second copy of layer 0, for samples whose values are all equal.
+/// A further copy of layer 0, for samples whose values are all equal, or that have few entries.
 class FirstLayer {
 public:
   virtual ~FirstLayer() = default;

@@ -265,14 +265,14 @@ void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scal
   counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// Launches the first layer on samples with few entries: reads the edges of these.
+/// Launches the first layer on samples with few entries: reads the edges of these entries.
 template <class ExecutionSpace, class Scalar>
 void launch_first(ExecutionSpace const& space, Csc<ExecutionSpace, Scalar> const& layer,
                   PanelOn<ExecutionSpace, Scalar>& panel, int tile_samples) {
   entry_forward(space, layer, panel.samples(), panel.target(), tile_samples);
 }
 
-/// Computes the first layer by its second copy, without tiles of the samples. Does not remove dead samples, because few
+/// Computes the first layer by a further copy, without tiles of the samples. Does not remove dead samples, because few
 /// die in the first layer.
 template <class ExecutionSpace, class Format>
 class FirstLaunch final : public Launch {

@@ -50,7 +50,7 @@ struct LayerFormats {
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
                               Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
 
-  /// The second copy of layer 0, for samples whose values are all equal, or that have few entries.
+  /// A further copy of layer 0, for samples whose values are all equal, or that have few entries.
   using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted, Columns>;
 
   /// A layer for CSR, which is not encoded on the host.

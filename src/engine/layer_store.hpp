@@ -14,8 +14,8 @@
 namespace varve {
 
 /// The weights of a network on a device, layer by layer in the formats that the plan chose. Weights that exceed the
-/// memory limit are streamed (see WeightStream); then layer 0 has no second copy, and strips replace layers if two of
-/// them do not fit.
+/// memory limit are streamed (see WeightStream); then layer 0 has no further copies, and strips replace layers if two
+/// of them do not fit.
 class LayerStore {
 public:
   /// The kernels must outlive this object.

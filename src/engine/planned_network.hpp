@@ -41,8 +41,8 @@ public:
   /// Makes the plan for inputs of this shape and allocates the panel. Throws ResourceError if no batch fits the memory.
   Plan const& plan_for(InputShape const& input);
 
-  /// Makes a new plan if the present one reads samples in a way that these do not suit, as they have several values or
-  /// more entries, or if these have few enough entries to be read without tiles. Throws ResourceError if the panel of
+  /// Makes a new plan if these samples do not suit the way in which the present one reads samples (several values, or
+  /// too many entries), or if they have so few entries that no tiles are needed. Throws ResourceError if the panel of
   /// the new plan does not fit the memory.
   void fit_to(SamplesOnDevice const& samples);
 

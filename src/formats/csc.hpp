@@ -7,22 +7,22 @@
 
 namespace varve {
 
-/// Compressed sparse columns: the edges of a layer by input. For a first layer that reads few entries of very wide
-/// samples. Takes layers whose outputs read their inputs in ascending order (is_ascending()).
+/// Compressed sparse columns: the edges of a layer by input. For a first layer on very wide samples with few entries.
+/// The edges of each output must ascend by input (is_ascending()).
 template <class ExecutionSpace, class Scalar_>
 struct Csc {
   using Scalar = Scalar_;
 
-  /// The layer as kernels take it: trivial to copy, valid during the lifetime of the format.
+  /// The layer as a kernel argument: trivially copyable, valid during the lifetime of the format.
   struct Edges {
     LayerParameters<Scalar> parameters;
     ArrayView<EdgeOffset const> column_pointers; ///< first edge of each input, then the number of edges
-    ArrayView<NeuronIndex const> outputs;        ///< by edge; ascending and distinct within an input
-    ArrayView<Scalar const> weights;             ///< by edge
+    ArrayView<NeuronIndex const> outputs;        ///< [edge]; ascending and distinct within an input
+    ArrayView<Scalar const> weights;             ///< [edge]
   };
 
   Csc() = default;
-  /// Builds the format from a valid layer. Throws InputError if 31 bits do not hold the neurons.
+  /// Builds the format from a valid layer. Throws InputError if a number of neurons exceeds 31 bits.
   explicit Csc(Layer const& layer) {
     SparseMatrix const& matrix = layer.weights;
     auto const by_input = transposed(matrix);

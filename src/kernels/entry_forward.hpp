@@ -7,14 +7,14 @@
 
 namespace varve {
 
-/// The first layer of samples with few entries, by their entries alone:
+/// First layer for samples with few entries, which reads only the edges of these entries:
 ///   next(j, s) = clip(chain of fma over the entries i of s that j reads, ascending, of weight(j, i) * value(i, s),
 ///                     + bias(j))
-/// The result has the bits of the chain over all edges, because a product with zero changes no sum and edges ascend.
-/// league: Tune::entry_samples samples each, whose sums are in scratch. team threads: the edges of one entry, which
-/// lead to different outputs; then outputs. Does not stamp live samples. Reads each entry once, the edges of its input
-/// once an entry, and writes each activation once: bound by the latency of the edges, of which those of one entry are
-/// read together.
+/// The result is bitwise equal to the chain over all edges: a product with zero changes no sum, and edges ascend.
+/// league: groups of Tune::entry_samples samples, whose sums a team keeps in scratch. team threads: the edges of one
+/// entry, which lead to different outputs; then outputs. Does not stamp live samples. Reads each entry once, the edges
+/// of its input once per entry, and writes each activation once: bound by the latency of edges, which are loaded
+/// together for one entry.
 template <class ExecutionSpace, class Layer>
 struct EntryForward {
   using Scalar = typename Layer::Scalar;
@@ -23,7 +23,7 @@ struct EntryForward {
   using Member = typename Policy::member_type;
   static constexpr int team_size = Tune::entry_team_size;
   static constexpr int num_samples = Tune::entry_samples;
-  using Sums = Pack<Scalar, num_samples>; ///< of an output, for all samples of a team
+  using Sums = Pack<Scalar, num_samples>; ///< sums of an output for all samples of a team
 
   typename Layer::Edges layer;
   DeviceSamples<ExecutionSpace, Scalar> samples;
@@ -54,7 +54,7 @@ struct EntryForward {
   }
 
 private:
-  /// Adds the products of all entries of a sample to lane i of the sums, entry after entry.
+  /// Adds the products of all entries of a sample to lane i of the sums, one entry after the other.
   KOKKOS_FORCEINLINE_FUNCTION void add_entries(Member const& team, int sample, int i,
                                                ArrayView<Sums> const& sums) const {
     EdgeOffset const last_entry = samples.row_pointers(sample + 1);

@@ -50,21 +50,21 @@ struct Encoding {
   std::optional<OutputStages> stages; ///< order and stages of staged blocks
 };
 
-/// Entries per sample and input up to which samples have few entries: a product by entries takes as long as 10 to 20 of
-/// those in vectors of samples.
+/// Samples have few entries up to this number of entries per sample and input: a product by entries takes as long as 10
+/// to 20 products in vectors of samples.
 inline constexpr double kFewEntries = 1.0 / 64;
 
-/// How the first layer reads the samples. `entries`: samples with few entries; those between `tiles` and it: samples
-/// whose values are all equal.
+/// How the first layer reads the samples. `own_bits`, `bits` and `counts` are for samples whose values are all equal,
+/// `entries` is for samples with few entries.
 enum class FirstLayerInput {
-  tiles,    ///< like other samples: from tiles, or by the fused kernel
+  tiles,    ///< from tiles, or by the fused kernel
   own_bits, ///< as bits, by the stationary kernel of the layer
   bits,     ///< as bits, by a second copy of the layer in sliced ELL
   counts,   ///< counts their entries, by a second copy of the layer in order of inputs
   entries   ///< entry after entry, by a second copy of the layer in CSC
 };
 
-/// How the first layer reads its samples, and its second copy, if it has one.
+/// How the first layer reads the samples, and its further copy, if this way needs one.
 struct FirstLayerChoice {
   FirstLayerInput way = FirstLayerInput::tiles;
   LayerChoice choice;             ///< choice of the copy; tile_samples are those of the layer itself
@@ -107,10 +107,10 @@ public:
   /// The choice of a run of layers with these cones, to be stored with its first layer.
   LayerChoice choice_of(std::span<Layer const> run, ConeRun const& cones) const;
 
-  /// Chooses how layer 0 reads samples whose values are all equal; it must not be the only layer. choice: what choose()
-  /// gave for it.
+  /// Chooses how layer 0 reads samples whose values are all equal; it must not be the only layer. choice: the result of
+  /// choose() for it.
   FirstLayerChoice choose_first(Layer const& layer, LayerChoice const& choice) const;
-  /// The choice of the copy of layer 0 that reads samples with few entries; its way is `tiles` if none is worth it.
+  /// The choice of the copy of layer 0 that reads samples with few entries; its way is `tiles` if no copy is faster.
   FirstLayerChoice choose_entries(Layer const& layer, LayerChoice const& choice) const;
 
   /// The choice of the same layer if weights are streamed: the fused kernel then prefetches no images.

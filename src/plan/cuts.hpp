@@ -81,7 +81,7 @@ struct Step {
 /// Properties of a run that decide how launches are cut, besides the layers.
 struct CutRequest {
   FirstLayerInput first = FirstLayerInput::tiles; ///< how layer 0 reads the samples
-  LayerChoice first_choice = {};                  ///< of the second copy of layer 0 that the way reads
+  LayerChoice first_choice = {};                  ///< choice of the further copy of layer 0 that `first` reads
   bool finds_saturated = false;                   ///< saturated samples are searched
   bool finds_equal = false;                       ///< equal samples are searched
 };

@@ -91,7 +91,7 @@ struct DeviceTraits {
   double most_stored_in_few_dense =
       0.0; ///< weights of these blocks, for each in sliced ELL, up to which layers are stored in them
 
-  std::size_t max_counted_outputs = 0; ///< outputs of a first layer that counts or adds up entries of samples
+  std::size_t max_counted_outputs = 0; ///< most outputs of a first layer that counts or adds up entries of samples
 
   std::size_t cone_tile_samples = 0;
   std::size_t cone_slots = 0;

@@ -72,7 +72,7 @@ bool suits_counts(Layer const& layer, std::size_t max_outputs) {
 
 bool suits_entries(Layer const& layer, std::size_t max_outputs) {
   constexpr std::size_t many_inputs = 4096;
-  constexpr std::size_t inputs_per_output = 8; // with fewer, tiles of the inputs are no burden beside those of outputs
+  constexpr std::size_t inputs_per_output = 8; // with fewer, tiles of inputs cost little beside tiles of outputs
   return layer.num_inputs() >= std::max(many_inputs, inputs_per_output * layer.num_outputs()) &&
          layer.num_outputs() <= max_outputs && is_ascending(layer.weights);
 }

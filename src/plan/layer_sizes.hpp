@@ -95,8 +95,8 @@ EdgeOffset num_stored_densely(SparseMatrix const& matrix, EllShape const& shape)
 /// at most max_outputs outputs.
 bool suits_counts(Layer const& layer, std::size_t max_outputs);
 
-/// True if Csc suits a layer: its inputs are many, also beside its outputs, of which there are at most max_outputs, and
-/// edges ascend.
+/// True if Csc suits a layer: it has many inputs, also in proportion to its outputs, at most max_outputs outputs, and
+/// its edges ascend.
 bool suits_entries(Layer const& layer, std::size_t max_outputs);
 
 /// Bytes of team scratch that the stationary kernel needs.

@@ -10,8 +10,8 @@ namespace varve {
 /// The formats in which a layer may be stored on a device (formats/), in the order in which the plan prefers them.
 enum class FormatName { cones, dense, pattern_blocks, staged_blocks, sliced_ell, csr };
 
-/// The kernels (kernels/) that take samples through a step of the plan. The last three take only the first layer:
-/// `bits` and `counts` samples whose values are all equal, `entries` samples with few entries.
+/// The kernels (kernels/) of the steps of a plan. The last three compute only the first layer: `bits` and `counts` for
+/// samples whose values are all equal, `entries` for samples with few entries.
 enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, few, bits, counts, entries };
 
 /// The names of a format.
