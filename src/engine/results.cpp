@@ -10,18 +10,33 @@
 namespace varve {
 namespace {
 
-/// The nonzero activations of each position of a panel.
+/// The nonzero activations of the positions of a panel, one after the other.
 struct Rows {
-  std::vector<std::vector<NeuronIndex>> columns;
-  std::vector<std::vector<double>> values;
+  std::vector<EdgeOffset> row_pointers = {0};
+  std::vector<NeuronIndex> columns;
+  std::vector<double> values;
 
+  /// Adds the nonzero numbers of `count` rows of a dense matrix [count, width].
   template <class Scalar>
-  void take(std::size_t row, Scalar const* activations, std::size_t width) {
-    for (std::size_t neuron = 0; neuron < width; ++neuron) {
-      if (activations[neuron] == Scalar(0)) continue;
-      columns[row].push_back(static_cast<NeuronIndex>(neuron));
-      values[row].push_back(static_cast<double>(activations[neuron]));
-    }
+  void add(Scalar const* dense, std::size_t count, std::size_t width) {
+    std::size_t const first = row_pointers.size();
+    row_pointers.resize(first + count);
+    for_each_on_host_threads(count, [&](std::size_t row) {
+      auto const* const numbers = dense + row * width;
+      row_pointers[first + row] = width - static_cast<std::size_t>(std::count(numbers, numbers + width, Scalar(0)));
+    });
+    for (std::size_t row = first; row < row_pointers.size(); ++row) row_pointers[row] += row_pointers[row - 1];
+    columns.resize(row_pointers.back());
+    values.resize(row_pointers.back());
+    for_each_on_host_threads(count, [&](std::size_t row) {
+      auto entry = row_pointers[first + row - 1];
+      for (std::size_t neuron = 0; neuron < width; ++neuron) {
+        auto const number = dense[row * width + neuron];
+        if (number == Scalar(0)) continue;
+        columns[entry] = static_cast<NeuronIndex>(neuron);
+        values[entry++] = static_cast<double>(number);
+      }
+    });
   }
 };
 
@@ -48,19 +63,30 @@ void list_live_samples(SampleNumbers const& samples, SampleEnds const& ends, std
   }
 }
 
-/// Writes the rows of all samples of the batch to result.activations, in order.
-void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows const& rows, PanelOutputs const& outputs,
+/// Moves the rows of all samples of the batch to result.activations, in order.
+void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows rows, PanelOutputs const& outputs,
                BatchResult& result) {
   SparseMatrix& matrix = result.activations.matrix;
   result.activations.first_sample = samples.first_sample;
   matrix.num_rows = samples.num_samples;
   matrix.num_columns = outputs.num_outputs;
   auto const end_of = end_of_samples(samples, ends);
+  bool is_in_order = rows.row_pointers.size() == end_of.size() + 1; // each position is the sample of its number
+  for (std::size_t sample = 0; is_in_order && sample < end_of.size(); ++sample)
+    is_in_order = end_of[sample] == static_cast<int>(sample);
+  if (is_in_order) {
+    matrix.row_pointers = std::move(rows.row_pointers);
+    matrix.column_indices = std::move(rows.columns);
+    matrix.values = std::move(rows.values);
+    return;
+  }
+  auto const first_of = [&](std::size_t position) { return static_cast<std::ptrdiff_t>(rows.row_pointers[position]); };
   matrix.row_pointers.reserve(end_of.size() + 1);
   for (int const end : end_of) {
+    auto const position = static_cast<std::size_t>(std::max(end, 0));
     auto const num_entries = end == kSaturatedSample ? matrix.num_columns
                              : end == kDeadSample    ? 0
-                                                     : rows.columns[static_cast<std::size_t>(end)].size();
+                                                     : rows.row_pointers[position + 1] - rows.row_pointers[position];
     matrix.row_pointers.push_back(matrix.row_pointers.back() + num_entries);
   }
   matrix.column_indices.resize(matrix.row_pointers.back());
@@ -73,9 +99,9 @@ void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows const&
       std::iota(columns, columns + static_cast<std::ptrdiff_t>(matrix.num_columns), NeuronIndex{0});
       std::fill_n(values, matrix.num_columns, outputs.saturated_value);
     } else if (end_of[sample] != kDeadSample) {
-      auto const row = static_cast<std::size_t>(end_of[sample]);
-      std::ranges::copy(rows.columns[row], columns);
-      std::ranges::copy(rows.values[row], values);
+      auto const position = static_cast<std::size_t>(end_of[sample]);
+      std::copy(rows.columns.begin() + first_of(position), rows.columns.begin() + first_of(position + 1), columns);
+      std::copy(rows.values.begin() + first_of(position), rows.values.begin() + first_of(position + 1), values);
     }
   });
 }
@@ -190,27 +216,28 @@ void Results::collect_rows(Lane const& lane, Panel const& panel, SampleNumbers c
                            std::size_t num_rows, PanelOutputs const& outputs, WantedOutputs wanted,
                            BatchResult& result) {
   std::size_t const width = outputs.num_outputs;
-  Rows rows{std::vector<std::vector<NeuronIndex>>(wanted.activations ? num_rows : 0), {}};
-  rows.values.resize(rows.columns.size());
-  std::vector<NeuronIndex> largest(num_rows, 0);
+  Rows rows;
+  std::vector<NeuronIndex> largest(wanted.predictions ? num_rows : 0, 0);
   constexpr std::size_t most_values = std::size_t(1) << 25U;
   std::size_t const rows_at_a_time = std::max<std::size_t>(1, most_values / std::max<std::size_t>(1, width));
   for (std::size_t first = 0; first < num_rows; first += rows_at_a_time) {
     std::size_t const count = std::min(rows_at_a_time, num_rows - first);
-    std::vector<Scalar> row_values(count * width);
-    kernels_.gather_rows(lane, panel, outputs, first, count, row_values.data());
-    for_each_on_host_threads(count, [&](std::size_t row) {
-      Scalar const* const activations = row_values.data() + row * width;
-      largest[first + row] = static_cast<NeuronIndex>(std::max_element(activations, activations + width) - activations);
-      if (wanted.activations) rows.take(first + row, activations, width);
-    });
+    std::vector<Scalar> dense(count * width);
+    kernels_.gather_rows(lane, panel, outputs, first, count, dense.data());
+    if (wanted.predictions) {
+      for_each_on_host_threads(count, [&](std::size_t row) {
+        auto const* const numbers = dense.data() + row * width;
+        largest[first + row] = static_cast<NeuronIndex>(std::max_element(numbers, numbers + width) - numbers);
+      });
+    }
+    if (wanted.activations) rows.add(dense.data(), count, width);
   }
   if (wanted.predictions) {
     result.predictions.assign(samples.num_samples, 0);
     for (std::size_t i = 0; i < ends.live.size(); ++i)
       result.predictions[static_cast<std::size_t>(ends.live[i])] = largest[static_cast<std::size_t>(ends.position(i))];
   }
-  if (wanted.activations) join_rows(samples, ends, rows, outputs, result);
+  if (wanted.activations) join_rows(samples, ends, std::move(rows), outputs, result);
 }
 
 } // namespace varve
