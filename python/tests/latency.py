@@ -1,7 +1,7 @@
 """The time of a call beyond the loop over the layers, beside SciPy and ONNX Runtime: python python/tests/latency.py
 
 Each program computes the same samples in float32, after its answer was compared, many times in a row; the programs take
-five turns. ONNX Runtime computes dense layers, SciPy one sparse product a layer. With --command VARVE, the loop of that
+five turns. ONNX Runtime computes dense layers, SciPy one sparse product a layer, with sparse samples where these are very wide. With --command VARVE, the loop of that
 command on the same files, by `varve benchmark`, stands beside them; it is measured after them, not in turns with them.
 """
 
@@ -28,16 +28,22 @@ def varve_call(network, X):
 def scipy_call(network, X):
     """SciPy's loop over sparse products, on dense activations [neurons, samples]."""
     layers = [(layer.weights.astype(np.float32), layer.bias.astype(np.float32)[:, None], clip(layer)) for layer in network.layers()]
+    by_input = layers[0][0].T.tocsr()
 
     def call():
-        x = np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T, dtype=np.float32)
+        x = None if is_wide(X) else np.ascontiguousarray((X.toarray() if sp.issparse(X) else X).T, dtype=np.float32)
         for weights, bias, apply in layers:
-            x = weights @ x
+            x = np.ascontiguousarray((X @ by_input).toarray().T) if x is None else weights @ x
             x += bias
             apply(x)
         return x.T
 
     return call
+
+
+def is_wide(X):
+    """Whether dense samples would take too much memory."""
+    return X.shape[1] > 100_000
 
 
 def clip(layer):
@@ -49,7 +55,9 @@ def clip(layer):
 
 
 def onnxruntime_call(network, X):
-    """ONNX Runtime on the same network with dense weights; None where it is not installed."""
+    """ONNX Runtime on the same network with dense weights; None where it is not installed, and for very wide samples."""
+    if is_wide(X):
+        return None
     try:
         import onnxruntime
         from onnx import TensorProto, helper, numpy_helper
@@ -150,6 +158,17 @@ def cases():
             X = generator.random((count, 784), dtype=np.float32)
             X[generator.random(X.shape) < 0.5] = 0  # at random places, where no branch is foreseen
             yield f"784-512-512-10, density {density}, half zeros, {count} samples", network, X
+    wide = varve.Network.from_scipy([random_rows(64, 200_000, 20_000, generator), random_rows(10, 64, 32, generator)], [0.1, 0.0], ["relu", "identity"])
+    for count in (1, 64, 2000):
+        X = random_rows(count, 200_000, 40, generator)
+        yield f"200000-64-10, a tenth of the weights, 40 entries, {count} samples", wide, X
+
+
+def random_rows(num_rows, num_columns, num_entries, generator):
+    """A matrix of rows with so many entries each, at random places."""
+    columns = [np.sort(generator.choice(num_columns, num_entries, replace=False)) for _ in range(num_rows)]
+    values = generator.random(num_rows * num_entries, dtype=np.float32) - np.float32(0.4)
+    return sp.csr_matrix((values, np.concatenate(columns), np.arange(num_rows + 1) * num_entries), shape=(num_rows, num_columns))
 
 
 def main():
