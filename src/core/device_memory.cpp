@@ -70,7 +70,7 @@ public:
 
   std::string handle() const override { return {}; }
   void set(Lane const& /*lane*/) override {}
-  void hold_back(Lane const& /*lane*/) const override {}
+  void make_wait(Lane const& /*lane*/) const override {}
   void await() const override {}
   bool is_reached() const override { return true; }
 };
@@ -132,7 +132,7 @@ public:
     check(VARVE_GPU(EventRecord)(event_, stream_of(lane)));
     is_set_ = true;
   }
-  void hold_back(Lane const& lane) const override {
+  void make_wait(Lane const& lane) const override {
     if (is_set_) check(VARVE_GPU(StreamWaitEvent)(stream_of(lane), event_, 0));
   }
   void await() const override {

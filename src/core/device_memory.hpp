@@ -61,7 +61,7 @@ public:
   /// Moves the mark after all work enqueued on the lane so far.
   virtual void set(Lane const& lane) = 0;
   /// Work enqueued on this lane from now on waits for the mark. A mark that was never set holds nothing back.
-  virtual void hold_back(Lane const& lane) const = 0;
+  virtual void make_wait(Lane const& lane) const = 0;
   /// Returns when all work before the mark is complete. Any thread may call it.
   virtual void await() const = 0;
   /// True if all work before the mark is complete.
@@ -70,7 +70,7 @@ public:
 
 /// A mark that other processes of this machine can open by its handle; work on their devices can then wait for the
 /// maker's work. Only the maker calls set(). A message must tell the other process that the mark is set; that process
-/// must call hold_back() after the message and before the maker sets the mark again.
+/// must call make_wait() after the message and before the maker sets the mark again.
 class PeerMark : public LaneMark {
 public:
   virtual std::string handle() const = 0;

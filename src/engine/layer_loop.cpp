@@ -31,7 +31,7 @@ std::vector<int> tile_samples(std::vector<ReadyStep> const& steps) {
 
 /// True if no sample is left for the rest of the network. If saturated samples leave early, this copies a count from
 /// the device, so it is checked at every 32nd step only.
-bool nobody_is_left(Lane const& lane, std::size_t step, DeviceNetwork const& network, Panel const& panel) {
+bool has_no_live_samples(Lane const& lane, std::size_t step, DeviceNetwork const& network, Panel const& panel) {
   if (network.has_slices()) return panel.max_samples() == 0; // the same on all ranks
   if (network.saturates_from() == network.num_layers()) return false;
   return step > 0 && step % steps_at_a_time == 0 && panel.count_samples(lane) == 0;
@@ -68,7 +68,7 @@ void LayerLoop::run(Lane const& lane, SamplesOnDevice const& samples, DeviceNetw
   lists_before_.clear();
   panel.start(lane, samples);
   if (gather != nullptr) gather->start(tile_samples(steps));
-  for (std::size_t number = 0; number < steps.size() && !nobody_is_left(lane, number, network, panel); ++number) {
+  for (std::size_t number = 0; number < steps.size() && !has_no_live_samples(lane, number, network, panel); ++number) {
     lists_before_.push_back(panel.num_lists());
     network.acquire(lane, steps[number]); // the step's weights are on the device from here on
     if (gather == nullptr) {

@@ -36,7 +36,7 @@ public:
         transport_(kernels.memory(), exchange, shares_, weights, reads_peers) {}
 
   /// Uses the present arrays of the weights, which have been replaced by others of the same sizes.
-  void take_arrays() { transport_.take_arrays(); }
+  void rebind_arrays() { transport_.rebind_arrays(); }
 
   /// Begins a step in which rank r computes the leaves [cuts[r], cuts[r + 1]). Collective if the cuts have changed.
   void begin(std::vector<std::size_t> const& cuts) {
@@ -55,7 +55,7 @@ public:
   void send(Lane const& from, std::size_t bundle, std::vector<Sums> const& sums) {
     Stopwatch const time;
     own_sums_.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shares_.num_subtrees(shares_.rank())));
-    transport_.leave_sums(from, *lane_, bundle, own_sums_);
+    transport_.publish_sums(from, *lane_, bundle, own_sums_);
     phases_[bundle] = Phase::sums_left;
     poll();
     seconds_ += time.seconds();
@@ -82,7 +82,7 @@ public:
       }
     }
     end_of_step_->set(*lane_);
-    end_of_step_->hold_back(next);
+    end_of_step_->make_wait(next);
     return *passes;
   }
 
@@ -118,7 +118,7 @@ private:
     auto& phase = phases_[bundle];
     switch (phase) {
     case Phase::sums_left:
-      if (!transport_.is_left(bundle)) return false;
+      if (!transport_.is_published(bundle)) return false;
       start(sums_of(bundle), transport_.sums_messages(bundle));
       phase = Phase::sums_travel;
       return true;
@@ -128,7 +128,7 @@ private:
       phase = Phase::weights_left;
       return true;
     case Phase::weights_left:
-      if (!transport_.is_left(bundle)) return false;
+      if (!transport_.is_published(bundle)) return false;
       start(weights_of(bundle), transport_.weights_messages(bundle));
       phase = Phase::weights_travel;
       return true;
@@ -149,7 +149,7 @@ private:
     auto const sums = total_.part(0, shares_.own_part(bundle).num_sums());
     kernels_.add_subtrees(*lane_, transport_.sums(*lane_, bundle, own_sums_), merges_, sums);
     weights_->step_part(*lane_, bundle, sums);
-    transport_.leave_weights(*lane_, bundle);
+    transport_.publish_weights(*lane_, bundle);
   }
 
   void start(int number, RankMessages const& messages) {

@@ -18,7 +18,7 @@ namespace varve {
 
 /// Addresses of the sums for the own parts: [bundle][subtree].
 template <class Scalar>
-using PlaceTable = DeviceNumbers<Scalar const*>;
+using SumsTable = DeviceNumbers<Scalar const*>;
 
 /// Transports the sums of subtrees and the new weights of a step to other ranks.
 ///
@@ -47,7 +47,7 @@ public:
         weights_(&weights),
         reads_peers_(reads_peers),
         computed_(memory.new_mark()) {}
-  ~StepTransport() { let_go(); }
+  ~StepTransport() { close_peers(); }
   StepTransport(StepTransport const&) = delete;
   StepTransport& operator=(StepTransport const&) = delete;
 
@@ -58,7 +58,7 @@ public:
   }
 
   /// Uses the present arrays of the weights, which have been replaced by others of the same sizes.
-  void take_arrays() {
+  void rebind_arrays() {
     if (peers_ || marks_.empty()) return;
     weights_h_ = on_host(weights_->weights());
     bias_h_ = on_host(weights_->bias());
@@ -78,7 +78,7 @@ public:
   }
 
   /// Makes own sums of a bundle ready for other ranks, after the work enqueued on `from`.
-  void leave_sums(Lane const& from, Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
+  void publish_sums(Lane const& from, Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
     auto const& whole = shares_->bundle(bundle);
     if (peers_) {
       for (std::size_t subtree = 0; subtree < own.size(); ++subtree)
@@ -87,7 +87,7 @@ public:
       return;
     }
     computed_->set(from);
-    computed_->hold_back(lane);
+    computed_->make_wait(lane);
     sums_h_.resize(own.size());
     for (std::size_t subtree = 0; subtree < own.size(); ++subtree) {
       if (memory_.is_host() || sums_h_[subtree].size() != own[subtree].size()) sums_h_[subtree] = on_host(own[subtree]);
@@ -96,8 +96,8 @@ public:
     marks_[bundle]->set(lane);
   }
 
-  /// True if the copies of leave_sums() or leave_weights() for messages are complete.
-  bool is_left(std::size_t bundle) const { return peers_ || marks_[bundle]->is_reached(); }
+  /// True if the copies of publish_sums() or publish_weights() for messages are complete.
+  bool is_published(std::size_t bundle) const { return peers_ || marks_[bundle]->is_reached(); }
 
   /// The memory to send, and to receive into.
   RankMessages sums_messages(std::size_t bundle) {
@@ -120,10 +120,10 @@ public:
 
   /// Addresses of the sums of all subtrees for the own part of a bundle, valid for work enqueued on `lane` afterwards.
   /// The messages about them must have arrived.
-  PlaceTable<Scalar> sums(Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
+  SumsTable<Scalar> sums(Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
     auto const part = shares_->own_part(bundle);
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) {
-      if (peers_) sums_mark(rank, bundle).hold_back(lane);
+      if (peers_) sums_mark(rank, bundle).make_wait(lane);
       for (std::size_t subtree = 0; subtree < shares_->num_subtrees(rank) && !peers_; ++subtree) {
         auto const place = received_place(bundle, rank, subtree);
         if (rank != shares_->rank()) {
@@ -139,7 +139,7 @@ public:
   }
 
   /// Makes the new weights and biases of the own part ready for other ranks.
-  void leave_weights(Lane const& lane, std::size_t bundle) {
+  void publish_weights(Lane const& lane, std::size_t bundle) {
     auto const part = shares_->own_part(bundle);
     if (peers_) {
       auto const rank = shares_->rank();
@@ -176,7 +176,7 @@ public:
   void take_weights(Lane const& lane, std::size_t bundle, std::size_t other) {
     auto const part = shares_->part(bundle, other);
     if (peers_) {
-      weights_mark(other, bundle).hold_back(lane);
+      weights_mark(other, bundle).make_wait(lane);
       weights_->take_part(lane, part, peer_weights(other), peer_bias(other));
       return;
     }
@@ -193,7 +193,7 @@ public:
 private:
   /// Allocates memory for the present subtrees if all ranks can read each other's; else sets obstacle_ to the reason.
   void open_peers() {
-    let_go(); // memory is freed before more is allocated
+    close_peers(); // memory is freed before more is allocated
     peer_subtrees_ = shares_->most_subtrees();
     auto const bytes = peer_bytes(weights_->num_outputs(), weights_->num_edges(), num_sums(), peer_subtrees_);
     peers_ = std::make_unique<MachineMemory>(
@@ -203,7 +203,7 @@ private:
     obstacle_.clear();
     for (auto const& text : exchange_->gather(first_obstacle()))
       if (obstacle_.empty()) obstacle_ = text;
-    if (!obstacle_.empty()) let_go(); // on all ranks
+    if (!obstacle_.empty()) close_peers(); // on all ranks
     reads_peers_ = peers_ != nullptr;
   }
 
@@ -220,7 +220,7 @@ private:
   }
 
   /// Frees the memory after all other ranks have detached from it. No kernel may use it any more.
-  void let_go() {
+  void close_peers() {
     if (!peers_) return;
     peers_->leave();
     if (std::uncaught_exceptions() == num_exceptions_) exchange_->gather(std::string());
@@ -230,7 +230,7 @@ private:
   void make_room_for_messages() {
     if (marks_.empty()) {
       for (std::size_t bundle = 0; bundle < shares_->num_bundles(); ++bundle) marks_.push_back(memory_.new_mark());
-      take_arrays();
+      rebind_arrays();
     }
     if (received_.size() >= shares_->num_received()) return;
     received_ = {}; // memory is freed before more is allocated
@@ -310,7 +310,7 @@ private:
   bool reads_peers_;
   std::string obstacle_;
   int num_exceptions_ = std::uncaught_exceptions();
-  PlaceTable<Scalar> places_; ///< addresses of sums: [bundle][subtree]
+  SumsTable<Scalar> places_; ///< addresses of sums: [bundle][subtree]
   // for ranks that read each other's memory
   std::unique_ptr<MachineMemory> peers_; ///< with marks for the sums and weights of each bundle; null: messages
   std::size_t peer_subtrees_ = 0;        ///< most subtrees for whose sums there is room

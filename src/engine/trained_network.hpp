@@ -122,7 +122,7 @@ public:
           forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
     passes_.take_patterns();
-    if (shared_) shared_->take_arrays();
+    if (shared_) shared_->rebind_arrays();
     launches_.forget();
     times_.compute_seconds += time.seconds();
     return moved;

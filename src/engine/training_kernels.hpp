@@ -193,9 +193,9 @@ struct UpdatedNumbers {
   OptimizerKind kind;
 };
 
-/// Numbers that another rank has computed, and their destinations; see TakeNumbers of the kernels.
+/// Numbers that another rank has computed, and their destinations; see StoreReceived of the kernels.
 template <class Number>
-struct TakenNumbers {
+struct ReceivedNumbers {
   DeviceNumbers<Number const> numbers;
   DeviceNumbers<Number> in_order;            ///< empty: not wanted
   DeviceNumbers<Number> copies;              ///< empty: not wanted
@@ -244,8 +244,8 @@ public:
 
   virtual void update(Lane const& lane, UpdatedNumbers<Scalar, Scalar> const& weights) const = 0;
   virtual void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const = 0;
-  virtual void take(Lane const& lane, TakenNumbers<Scalar> const& weights) const = 0;
-  virtual void take_bias(Lane const& lane, TakenNumbers<double> const& bias) const = 0;
+  virtual void take(Lane const& lane, ReceivedNumbers<Scalar> const& weights) const = 0;
+  virtual void take_bias(Lane const& lane, ReceivedNumbers<double> const& bias) const = 0;
   /// by_output[output][input] = by_input[input][output] for the weights [first, last) of a layer without gaps.
   virtual void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
                     std::size_t first, std::size_t last) const = 0;

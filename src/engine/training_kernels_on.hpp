@@ -235,8 +235,8 @@ public:
   void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const override {
     update_numbers(lane, bias);
   }
-  void take(Lane const& lane, TakenNumbers<Scalar> const& weights) const override { take_all(lane, weights); }
-  void take_bias(Lane const& lane, TakenNumbers<double> const& bias) const override { take_all(lane, bias); }
+  void take(Lane const& lane, ReceivedNumbers<Scalar> const& weights) const override { store_all(lane, weights); }
+  void take_bias(Lane const& lane, ReceivedNumbers<double> const& bias) const override { store_all(lane, bias); }
   void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
             std::size_t first, std::size_t last) const override {
     transpose_weights(
@@ -258,7 +258,7 @@ public:
   }
   void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums, DeviceNumbers<int> const& merges,
                     DeviceNumbers<Scalar> const& total) const override {
-    using Place = PlaceOfSums<Scalar>;
+    using Place = SumsAddress<Scalar>;
     static_assert(sizeof(Place) == sizeof(Scalar const*));
     ConstDeviceArray<ExecutionSpace, Place> const places(reinterpret_cast<Place const*>(sums.data()), sums.size());
     varve::add_subtrees(on(lane),
@@ -432,10 +432,10 @@ private:
                               Views::array(step.bad), step.factors, step.kind});
   }
   template <class Number>
-  static void take_all(Lane const& lane, TakenNumbers<Number> const& taken) {
-    take_numbers(on(lane), TakeNumbers<ExecutionSpace, Number>{Views::array(taken.numbers),
-                                                               Views::array(taken.in_order), Views::array(taken.copies),
-                                                               Views::array(taken.places), Views::array(taken.bad)});
+  static void store_all(Lane const& lane, ReceivedNumbers<Number> const& taken) {
+    store_received(on(lane), StoreReceived<ExecutionSpace, Number>{
+                                 Views::array(taken.numbers), Views::array(taken.in_order), Views::array(taken.copies),
+                                 Views::array(taken.places), Views::array(taken.bad)});
   }
   template <class Number>
   static std::optional<std::size_t> first_not_finite(Lane const& lane, DeviceNumbers<Number const> const& numbers) {

@@ -141,7 +141,7 @@ void merge_subtrees(ExecutionSpace const& space, MergeSubtrees<ExecutionSpace, S
 /// Address of the sums of a subtree, an element of a table. (Kokkos would interpret a View of pointers as a View of
 /// higher rank.)
 template <class Scalar>
-struct PlaceOfSums {
+struct SumsAddress {
   Scalar const* first;
 };
 
@@ -154,7 +154,7 @@ struct AddSubtrees {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 64 : 1;
   static constexpr int most_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
 
-  ConstDeviceArray<ExecutionSpace, PlaceOfSums<Scalar>> sums; ///< [subtree]
+  ConstDeviceArray<ExecutionSpace, SumsAddress<Scalar>> sums; ///< [subtree]
   ConstDeviceArray<ExecutionSpace, int> merges;               ///< [subtree]
   DeviceArray<ExecutionSpace, Scalar> total;
 
@@ -188,7 +188,7 @@ void add_subtrees(ExecutionSpace const& space, AddSubtrees<ExecutionSpace, Scala
 /// another order (optional: the weights by output, which the forward pass reads), and checks that they are finite.
 /// Index: number.
 template <class ExecutionSpace, class Number>
-struct TakeNumbers {
+struct StoreReceived {
   ConstDeviceArray<ExecutionSpace, Number> numbers;
   DeviceArray<ExecutionSpace, Number> in_order;           ///< empty: not wanted
   DeviceArray<ExecutionSpace, Number> copies;             ///< empty: not wanted
@@ -203,12 +203,12 @@ struct TakeNumbers {
   }
 };
 
-/// Launches TakeNumbers. Does not fence.
+/// Launches StoreReceived. Does not fence.
 template <class ExecutionSpace, class Number>
-void take_numbers(ExecutionSpace const& space, TakeNumbers<ExecutionSpace, Number> const& kernel) {
+void store_received(ExecutionSpace const& space, StoreReceived<ExecutionSpace, Number> const& kernel) {
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
   if (kernel.numbers.size() == 0) return;
-  Kokkos::parallel_for("varve::take_numbers", Policy(space, 0, kernel.numbers.size()), kernel);
+  Kokkos::parallel_for("varve::store_received", Policy(space, 0, kernel.numbers.size()), kernel);
 }
 
 /// totals(first + i) = the sum over all leaves at place places(i), never -0: picks the gradients of edges from the

@@ -92,7 +92,7 @@ bool PeerTiles::fetch(TileKey const& key, std::size_t number, TileSlot& slot, st
     return false;
   }
   begin(key, number);
-  for (auto const& mark : slot.used) mark->hold_back(*copies_);
+  for (auto const& mark : slot.used) mark->make_wait(*copies_);
   auto const* const theirs = memory_.ranks()[nearest_[pin->peer]].bytes->data();
   copies_->copy_on_device(slot.memory.data(), theirs + pin->slot * slot_bytes_, packed_bytes);
   after(*copies_, releases_, [this, tile, pin = *pin] { directory_->release(tile, pin); });

@@ -170,7 +170,7 @@ void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
   for (auto const& tile : {step.a, step.b})
     if (tile.is_brought) bring(step.lane, step.task, tile, run);
   for (auto const& tile : {step.a, step.b})
-    if (auto const& slot = slots_[tile.slot]; slot.brought_by != step.lane) slot.brought->hold_back(*lane.lane);
+    if (auto const& slot = slots_[tile.slot]; slot.brought_by != step.lane) slot.brought->make_wait(*lane.lane);
   add_tile(lane, step);
   for (auto const& tile : {step.a, step.b}) slots_[tile.slot].used[step.lane]->set(*lane.lane);
   if (step.is_last) hand_over(lane, step, run);
@@ -261,7 +261,7 @@ void ProductEngine<Scalar>::pack(std::size_t lane_number, PlannedTile const& til
     buffer.taken->set(lane);
   }
   for (std::size_t other = 0; other < lanes_.size(); ++other)
-    if (other != lane_number) slot.used[other]->hold_back(lane);
+    if (other != lane_number) slot.used[other]->make_wait(lane);
   std::span<Scalar const> const from((device_.is_host() ? buffer.numbers : loose).data(), size);
   kernels_->pack(lane, tile.key.operand, shape, from, numbers_of<Scalar>(slot));
 }

@@ -329,7 +329,9 @@ TEST_P(Choices, OfACopyForSamplesWithFewEntries) {
   auto other = layer;
   std::swap(other.weights.column_indices[0], other.weights.column_indices[1]);
   EXPECT_FALSE(has_copy(chooser, other)) << "sums in another order";
-  EXPECT_FALSE(has_copy(LayerChooser(GetParam().traits, {{FormatName::sliced_ell}}), layer)) << "a format is asked for";
+  PlanRequest in_ell;
+  in_ell.formats = {FormatName::sliced_ell};
+  EXPECT_FALSE(has_copy(LayerChooser(GetParam().traits, in_ell), layer)) << "a format is asked for";
   PlanRequest direct;
   direct.kernel = KernelName::direct;
   EXPECT_FALSE(has_copy(LayerChooser(GetParam().traits, direct), layer));
