@@ -1,4 +1,4 @@
-#include "products/tile_directory.hpp"
+#include "products/peer_tiles.hpp"
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
