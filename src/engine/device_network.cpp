@@ -20,6 +20,7 @@ constexpr std::size_t layers_at_a_time = 16;
 DeviceNetwork::DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSource const> const& source,
                              InferenceOptions const& options, MemoryLimits const& limits, LayerSlices const* slices)
     : kernels_(kernels),
+      source_(source),
       traits_(kernels.traits()),
       chooser_(traits_, {options.formats, options.kernel, options.expected_samples, slices != nullptr}),
       slices_(slices),
@@ -41,14 +42,21 @@ DeviceNetwork::DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSo
   plan_for(FirstLayerInput::tiles);
 }
 
-FirstLayerInput DeviceNetwork::way_for(bool has_one_value, double density) const {
-  if (density <= kFewEntries && store_.first(FirstLayerInput::entries) != nullptr) return FirstLayerInput::entries;
+FirstLayerInput DeviceNetwork::way_for(bool has_one_value, double density, std::size_t num_samples) {
+  if (density <= kFewEntries && has_copy_for_entries(num_samples)) return FirstLayerInput::entries;
   return has_one_value ? one_value_way_ : FirstLayerInput::tiles;
+}
+
+bool DeviceNetwork::has_copy_for_entries(std::size_t num_samples) {
+  if (store_.first(FirstLayerInput::entries) != nullptr) return true;
+  if (!entries_ || num_samples < entries_->least_samples) return false;
+  if (!store_.place_first(source_->layer(0), *entries_)) entries_.reset(); // the device has no room for it
+  return entries_.has_value();
 }
 
 void DeviceNetwork::plan_for(FirstLayerInput way) {
   first_way_ = way;
-  cutter_->set_first(way, way == FirstLayerInput::entries ? entries_choice_ : one_value_choice_);
+  cutter_->set_first(way, way == FirstLayerInput::entries ? entries_->choice : one_value_choice_);
   form_launches();
 }
 
@@ -142,8 +150,7 @@ void DeviceNetwork::take_in(Layer const& layer, PlannedLayer planned) {
 
 void DeviceNetwork::add_first(Layer const& layer) {
   auto const& choice = planned_.front().choice;
-  auto const entries = chooser_.choose_entries(layer, choice);
-  if (entries.way == FirstLayerInput::entries && store_.place_first(layer, entries)) entries_choice_ = entries.choice;
+  entries_ = chooser_.choose_entries(layer, choice);
   auto const first = chooser_.choose_first(layer, choice);
   bool const has_own = first.way == FirstLayerInput::tiles || first.way == FirstLayerInput::own_bits;
   if (!has_own && !store_.place_first(layer, first)) return;

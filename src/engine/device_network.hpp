@@ -37,8 +37,9 @@ public:
   /// Bytes of weights on the device.
   std::size_t bytes() const { return store_.bytes(); }
 
-  /// The best way for the first layer to read samples. density: entries per sample and input.
-  FirstLayerInput way_for(bool has_one_value, double density) const;
+  /// The best way for the first layer to read samples. density: entries per sample and input. num_samples: those of
+  /// this kind that are known, past ones included; if they are enough, the copy of the layer for few entries is made.
+  FirstLayerInput way_for(bool has_one_value, double density, std::size_t num_samples);
   /// Makes a new plan in which the first layer reads the samples in this way, a result of way_for().
   void plan_for(FirstLayerInput way);
   /// How the first layer reads the samples in the present plan.
@@ -78,11 +79,13 @@ private:
   std::size_t end_of_group(std::vector<PlannedLayer> const& planned, std::size_t first) const;
   void take_in(Layer const& layer, PlannedLayer planned);
   void add_first(Layer const& layer);
+  bool has_copy_for_entries(std::size_t num_samples);
   void finish(std::shared_ptr<NetworkSource const> const& source);
   void form_launches();
   std::unique_ptr<Launch> launch_of(Step const& step) const;
 
   KernelSet const& kernels_;
+  std::shared_ptr<NetworkSource const> source_;
   DeviceTraits traits_;
   LayerChooser chooser_;
   LayerSlices const* slices_;
@@ -96,7 +99,7 @@ private:
   FirstLayerInput first_way_ = FirstLayerInput::tiles;     ///< how layer 0 reads the samples in the present plan
   FirstLayerInput one_value_way_ = FirstLayerInput::tiles; ///< how it best reads samples whose values are all equal
   LayerChoice one_value_choice_;                           ///< choice of the copy that one_value_way_ reads
-  LayerChoice entries_choice_;                             ///< choice of the copy for samples with few entries
+  std::optional<FirstLayerChoice> entries_;                ///< copy for samples with few entries, if one is faster
   std::size_t num_inputs_ = 0;
   std::size_t num_outputs_ = 0;
   std::size_t max_outputs_ = 0;

@@ -51,7 +51,8 @@ EdgeOffset PlannedNetwork::edges_of(std::size_t number) const {
 }
 
 Plan const& PlannedNetwork::plan_for(InputShape const& input) {
-  network_.plan_for(network_.way_for(input.has_one_value, density_of(input.num_samples, input.num_entries)));
+  auto const density = density_of(input.num_samples, input.num_entries);
+  network_.plan_for(network_.way_for(input.has_one_value, density, num_of_few_entries_ + input.num_samples));
   std::size_t const entries_per_sample =
       input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
   std::size_t const sample_bytes = SampleUpload::bytes_per_sample(kernels_, entries_per_sample, input.has_one_value);
@@ -67,11 +68,19 @@ Plan const& PlannedNetwork::plan_for(InputShape const& input) {
 
 void PlannedNetwork::fit_to(SamplesOnDevice const& samples) {
   auto const num_samples = static_cast<std::size_t>(samples.num_samples);
-  auto const way = network_.way_for(samples.value_stride == 0, density_of(num_samples, samples.num_entries));
-  if (way == network_.first_way()) return;
-  if (network_.first_way() == FirstLayerInput::tiles && way != FirstLayerInput::entries) return;
+  auto const density = density_of(num_samples, samples.num_entries);
+  if (density <= kFewEntries) num_of_few_entries_ += num_samples;
+  auto const way = network_.way_for(samples.value_stride == 0, density, num_of_few_entries_);
+  auto const before = network_.first_way();
+  if (way == before || (before == FirstLayerInput::tiles && way != FirstLayerInput::entries)) return;
+  auto const exceeds_memory = [&] { return network_.bytes() + panel_bytes(plan_.batch) > limits_.device; };
   network_.plan_for(way);
-  if (network_.bytes() + panel_bytes(plan_.batch) > limits_.device)
+  if (way == FirstLayerInput::entries && exceeds_memory()) { // by its copy of the layer, which is not needed
+    bool const suits_before = before == FirstLayerInput::tiles || samples.value_stride == 0;
+    network_.plan_for(suits_before ? before : FirstLayerInput::tiles);
+    if (suits_before) return;
+  }
+  if (exceeds_memory())
     batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
   allocate_panel();
   state_plan();

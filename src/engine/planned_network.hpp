@@ -71,6 +71,7 @@ private:
   std::unique_ptr<Panel> panel_;
   Plan plan_;
   std::size_t num_changes_ = 0;
+  std::size_t num_of_few_entries_ = 0; ///< samples with few entries so far
 };
 
 } // namespace varve

@@ -325,16 +325,19 @@ FirstLayerChoice LayerChooser::choose_first(Layer const& layer, LayerChoice cons
   return {FirstLayerInput::bits, own, std::move(order)};
 }
 
-FirstLayerChoice LayerChooser::choose_entries(Layer const& layer, LayerChoice const& choice) const {
-  if (choice.format == FormatName::dense || request_.kernel || !request_.formats.empty() || needs_rows(layer) ||
+std::optional<FirstLayerChoice> LayerChooser::choose_entries(Layer const& layer, LayerChoice const& choice) const {
+  if (request_.kernel || !request_.formats.empty() || needs_rows(layer) ||
       !suits_entries(layer, device_.max_counted_outputs))
-    return {};
+    return std::nullopt;
   LayerChoice own;
   own.kernel = KernelName::entries;
   own.num_edges = own.num_stored = layer.num_edges();
   own.index_bits = 32;
   own.tile_samples = choice.tile_samples;
-  return {FirstLayerInput::entries, own, {}};
+  // To make the copy takes 30 ns an edge. A sample takes 0.02 ns an edge in dense blocks, 0.2 and more in other
+  // formats.
+  std::size_t const least_samples = choice.format == FormatName::dense ? 1024 : 128;
+  return FirstLayerChoice{FirstLayerInput::entries, own, {}, least_samples};
 }
 
 LayerChoice LayerChooser::streamed(LayerChoice choice) const {

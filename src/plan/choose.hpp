@@ -69,6 +69,7 @@ struct FirstLayerChoice {
   FirstLayerInput way = FirstLayerInput::tiles;
   LayerChoice choice;             ///< choice of the copy; tile_samples are those of the layer itself
   std::vector<NeuronIndex> order; ///< position -> output
+  std::size_t least_samples = 0;  ///< samples from which a copy for few entries saves more time than it takes to make
 };
 
 /// The run of cones to which a layer belongs.
@@ -110,8 +111,9 @@ public:
   /// Chooses how layer 0 reads samples whose values are all equal; it must not be the only layer. choice: the result of
   /// choose() for it.
   FirstLayerChoice choose_first(Layer const& layer, LayerChoice const& choice) const;
-  /// The choice of the copy of layer 0 that reads samples with few entries; its way is `tiles` if no copy is faster.
-  FirstLayerChoice choose_entries(Layer const& layer, LayerChoice const& choice) const;
+  /// The choice of the copy of layer 0 that reads samples with few entries; none if no copy is faster. Dense layers may
+  /// have one, too.
+  std::optional<FirstLayerChoice> choose_entries(Layer const& layer, LayerChoice const& choice) const;
 
   /// The choice of the same layer if weights are streamed: the fused kernel then prefetches no images.
   LayerChoice streamed(LayerChoice choice) const;

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,31 +167,44 @@ SampleSet wide_samples(std::size_t num_samples, std::size_t num_neurons, std::si
   return samples;
 }
 
-/// A network that reads 5000 inputs by 70 outputs. Weights have both signs, and so have sums.
-Network wide_network(Activation const& activation, RandomStream& random) {
+/// A network that reads 5000 inputs by so many outputs, each of which reads these strides. Weights have both signs, and
+/// so have sums.
+Network wide_network(std::size_t num_outputs, std::vector<std::size_t> const& strides, Activation const& activation,
+                     RandomStream& random) {
   std::vector<Layer> layers;
-  layers.push_back(test::stride_layer(70, 5000, {0, 1, 7, 300, 1200, 3000, 4999}, random));
+  layers.push_back(test::stride_layer(num_outputs, 5000, strides, random));
   for (auto& weight : layers.front().weights.values) weight -= 0.4;
-  layers.front().bias.assign(70, 0.05);
-  layers.front().bias[69] = -0.0;
+  layers.front().bias.assign(num_outputs, 0.05);
+  layers.front().bias.back() = -0.0;
   layers.front().activation = activation;
-  layers.push_back(test::stride_layer(40, 70, {0, 1, 2, 3, 4, 5, 6, 7, 8}, random));
+  layers.push_back(test::stride_layer(40, num_outputs, {0, 1, 2, 3, 4, 5, 6, 7}, random));
   return Network(std::move(layers));
 }
 
 TEST_P(FewEdges, EntriesOfWideSamplesAreReadAlone) {
   RandomStream random(17, 0);
-  for (auto const& activation :
-       {Activation{ActivationKind::relu}, Activation::clipped_relu(0.7), Activation{ActivationKind::identity}}) {
-    auto const network = wide_network(activation, random);
+  std::vector<std::size_t> const few = {0, 1, 7, 300, 1200, 3000, 4999};
+  std::vector<std::size_t> all(5000);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (auto const& [strides, activation] :
+       std::vector<std::pair<std::vector<std::size_t>, Activation>>{{few, {ActivationKind::relu}},
+                                                                    {few, Activation::clipped_relu(0.7)},
+                                                                    {few, {ActivationKind::identity}},
+                                                                    {all, {ActivationKind::relu}}}) {
+    bool const is_dense = strides.size() == all.size();
+    auto const network = wide_network(is_dense ? 8 : 70, strides, activation, random);
     auto options = test::options_at(GetParam());
     for (auto const expected_samples : {std::optional<std::size_t>(), std::optional<std::size_t>(1)}) {
       options.expected_samples = expected_samples;
       auto const inference = prepare(network, options);
-      EXPECT_EQ(inference->plan({100, 7000}).steps.front().kernel, KernelName::entries);
-      EXPECT_NE(inference->plan({100, 8000}).steps.front().kernel, KernelName::entries) << "more than one in 64";
+      auto const kernel_for = [&](InputShape const& input) { return inference->plan(input).steps.front().kernel; };
+      std::size_t const enough = is_dense ? 1024 : 128;
+      EXPECT_NE(kernel_for({enough - 1, 70 * enough}), KernelName::entries) << "a copy is not worth its time";
+      EXPECT_EQ(kernel_for({enough, 70 * enough}), KernelName::entries);
+      EXPECT_NE(kernel_for({enough, 80 * enough}), KernelName::entries) << "more than one entry in 64 inputs";
+      EXPECT_EQ(kernel_for({1, 70}), KernelName::entries) << "once the copy is there";
       for (std::size_t const step : {80U, 700U}) {
-        auto samples = wide_samples(70, 5000, step, random);
+        auto samples = wide_samples(enough + 5, 5000, step, random);
         expect_answer(network, samples, options);
         samples.matrix.values = {1.3};
         expect_answer(network, samples, options);
@@ -201,9 +215,9 @@ TEST_P(FewEdges, EntriesOfWideSamplesAreReadAlone) {
 
 TEST_P(FewEdges, WideSamplesOfManyAndOfFewEntriesAlternate) {
   RandomStream random(18, 0);
-  auto const network = wide_network({ActivationKind::relu}, random);
-  auto const many = wide_samples(40, 5000, 10, random);
-  auto const few = wide_samples(40, 5000, 200, random);
+  auto const network = wide_network(70, {0, 1, 7, 300, 4999}, {ActivationKind::relu}, random);
+  auto const many = wide_samples(140, 5000, 10, random);
+  auto const few = wide_samples(140, 5000, 200, random);
   for (auto const* const expected : {&many, &few}) {
     auto const inference = prepare(network, test::options_at(GetParam()));
     inference->plan(shape_of(SampleBatch(*expected)));

@@ -320,10 +320,11 @@ TEST_P(Choices, OfTheFirstLayer) {
 TEST_P(Choices, OfACopyForSamplesWithFewEntries) {
   LayerChooser const chooser(GetParam().traits, {});
   auto const has_copy = [](LayerChooser const& chooser, Layer const& layer) {
-    return chooser.choose_entries(layer, chooser.choose(layer, 0).choice).way == FirstLayerInput::entries;
+    return chooser.choose_entries(layer, chooser.choose(layer, 0).choice).has_value();
   };
   auto const layer = random_layer(4096, 512, 0.01);
   EXPECT_TRUE(has_copy(chooser, layer));
+  EXPECT_TRUE(has_copy(chooser, random_layer(4096, 100, 1.0))) << "of a dense layer, too";
   EXPECT_FALSE(has_copy(chooser, random_layer(4096, 513, 0.01))) << "inputs are not eight times as many as outputs";
   EXPECT_FALSE(has_copy(chooser, random_layer(4095, 100, 0.01))) << "inputs are few";
   auto other = layer;
