@@ -148,7 +148,8 @@ TEST_F(Benchmark, SummariesFollowFromTheRunsTheyList) {
 
 TEST_F(Benchmark, MeasuresOnUntilTheTimeIsUp) {
   auto const record = measure(with_data({"--samples", "1", "--repeats", "1", "--seconds", "0.05"})).at(0);
-  EXPECT_GT(record["loop_seconds"]["measurements"], 1);
+  double const first = record["call_seconds_all"].at(0).get<double>();
+  EXPECT_TRUE(record["loop_seconds"]["measurements"] > 1 || first >= 0.05) << first; // on a busy machine
   EXPECT_LE(record["loop_seconds"]["measurements"], 1000);
 }
 

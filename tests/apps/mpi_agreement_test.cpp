@@ -80,11 +80,13 @@ protected:
     return text;
   }
 
+  /// A line of the shell that runs the command in this folder.
+  static std::string in_folder(std::string const& folder, std::string const& command) {
+    return "cd " + test::quoted(path(folder)) + " && exec " + test::quoted(VARVE_COMMAND) + " " + command;
+  }
+
   /// The first ranks run the first command in the folder `same`, one more runs the second one in another folder.
   static Ended run_both(int num_ranks, std::string const& first, std::string const& other, std::string const& second) {
-    auto const in_folder = [](std::string const& folder, std::string const& command) {
-      return "cd '" + path(folder) + "' && exec " VARVE_COMMAND " " + command;
-    };
     auto const command = [&](int count, std::string const& folder, std::string const& options) {
       return std::vector<std::string>{VARVE_MPIRUN_RANKS, std::to_string(count), "sh", "-c",
                                       in_folder(folder, options)};
@@ -165,7 +167,7 @@ TEST_F(Agreement, CopiesOfOneContentAreTaken) {
       EXPECT_EQ(ended.exit_code, 0) << ended.err;
       return ended.out.substr(std::min(ended.out.find(shown), ended.out.size())).substr(0, 40);
     };
-    auto const one = line(run({"sh", "-c", "cd '" + path("same") + "' && exec " VARVE_COMMAND " " + command}));
+    auto const one = line(run({"sh", "-c", in_folder("same", command)}));
     EXPECT_NE(one, "");
     EXPECT_EQ(line(run_both(3, command, "copies", command)), one);
   }

@@ -62,7 +62,8 @@ protected:
 
   /// Runs a line of the shell in which VARVE is the command.
   static test::Ended shell(std::string const& line) {
-    return test::run({"bash", "-c", "VARVE=" VARVE_COMMAND "; " + line});
+    return test::run(
+        {"bash", "-c", "run_varve() { " + test::quoted(VARVE_COMMAND) + " \"$@\"; }; VARVE=run_varve; " + line});
   }
 
   static std::string infer_line(std::string const& input, std::string const& options = "") {

@@ -78,8 +78,8 @@ bool starts_threads_alone() {
 
 TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP library would end the process with 1
   if (!starts_threads_alone()) return;
-  auto const infer =
-      " " VARVE_COMMAND " infer --network " + path("net.safetensors") + " --input " + path("img.safetensors");
+  auto const infer = " " + test::quoted(VARVE_COMMAND) + " infer --network " + path("net.safetensors") + " --input " +
+                     path("img.safetensors");
   for (auto const& [limit, variables, sentence] :
        {std::tuple("3000000", "OMP_NUM_THREADS=512 OMP_STACKSIZE=8M", "512 threads with stacks of 8192 KiB"),
         std::tuple("2000000", "OMP_NUM_THREADS=4 OMP_STACKSIZE=1G", "4 threads with stacks of 1048576 KiB")}) {

@@ -39,6 +39,9 @@ struct Ended {
   }
 };
 
+/// A word of a line of the shell, whatever it holds but apostrophes: folders may have spaces in their names.
+inline std::string quoted(std::string const& word) { return "'" + word + "'"; }
+
 /// Where Open MPI keeps what belongs to the runs of this test program. (Programs that start and end at the same time
 /// remove folders that they share, and then say "orte_init failed".)
 inline std::string session_folder() {

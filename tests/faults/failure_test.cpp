@@ -118,7 +118,7 @@ TEST_F(Failures, OfAFullDiskAreSentences) {
         std::pair("--predictions", out("best.tsv"))}) {
     std::string command = "ulimit -f 1; exec";
     for (auto const& word : infer(1, {"--input", file("img.safetensors"), "--batch", "50", option, name}))
-      command += " " + word;
+      command += " " + test::quoted(word);
     auto const ended = test::run({"bash", "-c", command});
     EXPECT_EQ(ended.exit_code, 4) << ended.err;
     EXPECT_THAT(sentence(ended), HasSubstr("cannot be written")) << option;

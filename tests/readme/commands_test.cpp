@@ -83,7 +83,7 @@ std::string on_little_data(std::string command) {
 /// Runs a command in a folder: in this process, unless it needs a shell or ranks.
 test::Ended run_in(std::filesystem::path const& folder, std::string const& command) {
   if (!std::regex_match(command, std::regex("varve [-\\w ./,:=]*"))) {
-    auto const line = replaced(command, {{"\\bvarve (?=[a-z])", std::string(VARVE_COMMAND) + " "}});
+    auto const line = replaced(command, {{"\\bvarve (?=[a-z])", test::quoted(VARVE_COMMAND) + " "}});
     return test::run({"bash", "-c", "cd " + folder.string() + " && " + line});
   }
   std::istringstream text(command);

@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,7 @@ class Folder:
         for name in ("perf", "python", "tests"):
             (work / name).symlink_to(ROOT / name)
         for name, program in programs.items():
-            (tools / name).write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+            (tools / name).write_text(f'#!/bin/sh\nexec {shlex.quote(str(program))} "$@"\n')
             (tools / name).chmod(0o755)
         self.options = {"cwd": work, "env": os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}}
 
