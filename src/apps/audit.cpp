@@ -1,21 +1,31 @@
-#include "apps/audit.hpp"
 #include "apps/command.hpp"
+#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
+#include "apps/train_options.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "io/input_files.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/text_file.hpp"
 #include "network/layer_memory.hpp"
 #include "receipts/inference_receipt.hpp"
 #include "receipts/receipt_members.hpp"
+#include "training/checkpoint.hpp"
+#include "training/recipe.hpp"
+#include "training/trainer.hpp"
+#include "training/training_receipt.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <numeric>
@@ -23,10 +33,167 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
+
+/// The options of `varve audit` as given by the user.
+struct AuditOptions {
+  InferOptions run; ///< only network, input, challenge, backend and engine are used
+  std::string receipt, against, output;
+  std::string labels, targets, checkpoints, step; ///< of a training; step: "random" or a number from 1 on
+  std::size_t num_samples = 10;
+  std::optional<std::uint64_t> seed, prove;
+};
+
+/// Prints a line for each sentence about a file; true if there is none.
+bool print_differences(std::string const& file, std::vector<std::string> const& sentences) {
+  for (auto const& sentence : sentences) fmt::print("differs   {}: {}\n", printable(file), sentence);
+  return sentences.empty();
+}
+
+/// The same for one sentence, which is no difference if it is empty.
+bool print_difference(std::string const& file, std::string const& sentence) {
+  return print_differences(file, sentence.empty() ? std::vector<std::string>() : std::vector{sentence});
+}
+
+/// Throws InputError unless this program computes by the numerics of a receipt.
+void require_own_numerics(std::string const& receipt, int numerics) {
+  if (numerics == kNumerics) return;
+  throw InputError(
+      fmt::format("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics));
+}
+
+/// The recorded state at the end of the steps that are computed again: the first one that is not before --step.
+std::size_t state_to_audit(AuditOptions const& options, TrainingReceipt const& receipt) {
+  auto const num_steps = receipt.num_steps();
+  std::uint64_t step = 0;
+  if (options.step.empty() || options.step == "random") {
+    std::mt19937_64 random(options.seed ? *options.seed : std::random_device()());
+    step = std::uniform_int_distribution<std::uint64_t>(1, num_steps)(random);
+  } else {
+    auto const* const end = options.step.data() + options.step.size();
+    auto const parsed = std::from_chars(options.step.data(), end, step);
+    if (parsed.ec != std::errc() || parsed.ptr != end || step == 0 || step > num_steps)
+      throw UsageError(fmt::format("--step is '{}', expected random or a step from 1 to {}", options.step, num_steps));
+  }
+  auto const found = std::ranges::lower_bound(receipt.states, step, {}, &TrainingState::step);
+  return static_cast<std::size_t>(found - receipt.states.begin());
+}
+
+/// The last of the first `count` states of which there is a checkpoint; nullopt if there is none.
+std::optional<std::size_t> state_to_begin_with(AuditOptions const& options, TrainingReceipt const& receipt,
+                                               std::size_t count) {
+  if (options.checkpoints.empty()) return std::nullopt;
+  while (count-- > 0)
+    if (std::filesystem::exists(checkpoint_of_step(options.checkpoints, receipt.states[count].step))) return count;
+  return std::nullopt;
+}
+
+/// True if network, samples and answers are those of the receipt; else prints what is not.
+bool data_agree(AuditOptions const& options, TrainingReceipt const& receipt, Network const& network,
+                AnsweredSamples const& data) {
+  auto const begun =
+      begin_receipt(network_digest(network), data.samples, data.answers, json_text(receipt.recipe), receipt.every);
+  auto const answers = data.files.labels.empty() ? data.files.targets : data.files.labels;
+  return print_difference(options.run.network,
+                          begun.network == receipt.network ? "" : "it is not the network of the receipt") &&
+         print_difference(options.run.input,
+                          begun.inputs == receipt.inputs ? "" : "its samples are not those of the receipt") &&
+         print_difference(answers,
+                          begun.answers == receipt.answers ? "" : "its labels or targets are not those of the receipt");
+}
+
+/// Computes the states from `next` to `last` again, and compares each.
+bool states_agree(AuditOptions const& options, TrainingReceipt const& receipt, Training& engine, Trainer& trainer,
+                  std::size_t next, std::size_t last) {
+  TrainingReceipt again;
+  if (next > 0) again.order = receipt.states[next - 1].order;
+  while (next <= last) {
+    trainer.advance();
+    again.add_step(trainer.last_rows());
+    auto const& state = receipt.states[next];
+    if (trainer.progress().num_steps < state.step) continue;
+    again.add_state(state.step, engine.network(), engine.state());
+    auto const differs = difference(again.states.back(), state);
+    if (!differs.empty()) {
+      auto const first = next == 0 ? 1 : receipt.states[next - 1].step + 1;
+      return print_difference(options.receipt, fmt::format("it has other {} after step {} than the steps {} to {} give",
+                                                           differs, state.step, first, state.step));
+    }
+    ++next;
+  }
+  return true;
+}
+
+/// Audits a training: computes some of its steps again. Returns the exit code.
+int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) {
+  require_own_numerics(options.receipt, receipt.numerics);
+  if (options.run.named.engine != "varve")
+    throw UsageError("--engine is for receipts of inference; a training is computed by the engine varve");
+  if (receipt.states.empty()) throw InputError(options.receipt + " is of a training without steps");
+  auto const num_steps = receipt.num_steps();
+  auto const recipe = recipe_from(receipt.recipe, options.receipt);
+  auto network = load(*open_network(options.run.network, options.run.challenge));
+  auto const data = read_answered_samples({options.run.input, options.labels, options.targets}, network, recipe.loss);
+  if (!data_agree(options, receipt, network, data)) return 1;
+  auto const num_samples = data.samples.num_samples();
+  if (receipt.recipe != parse_json(to_json(recipe, num_samples), "recipe") ||
+      num_steps > num_steps_of(recipe, num_samples)) {
+    print_difference(options.receipt, "its recipe is of another number of samples or steps");
+    return 1;
+  }
+  fmt::print("data      {} and {}: as in the receipt\n", printable(options.run.network), printable(options.run.input));
+
+  auto const last = state_to_audit(options, receipt);
+  auto const begin = state_to_begin_with(options, receipt, last);
+  std::optional<OptimizerState> moments;
+  if (begin) {
+    auto const& state = receipt.states[*begin];
+    auto const file = checkpoint_of_step(options.checkpoints, state.step);
+    auto checkpoint = read_checkpoint(file, [](std::string const&) {});
+    require_same_shape(*checkpoint, network, file.string(), recipe.pattern.kind != PatternKind::keep);
+    TrainingReceipt found;
+    found.order = state.order;
+    found.add_state(state.step, checkpoint->network, checkpoint->record.optimizer);
+    auto const differs = difference(found.states.back(), state);
+    if (!differs.empty()) {
+      print_difference(file.string(),
+                       fmt::format("it has other {} than the receipt after step {}", differs, state.step));
+      return 1;
+    }
+    fmt::print("from      {}: as in the receipt after step {}\n", printable(file.string()), state.step);
+    network = std::move(checkpoint->network);
+    moments = std::move(checkpoint->record.optimizer);
+    moments->num_steps = state.step;
+  } else if (last > 0) {
+    fmt::print("from      the first step: there is no --checkpoints FOLDER with {} or an earlier state, as varve train "
+               "--receipt-checkpoints keeps them\n",
+               checkpoint_of_step("", receipt.states[last - 1].step).string());
+  }
+
+  TrainOptions computing;
+  computing.backend = options.run.backend;
+  auto engine_options = varve::engine_options(computing, recipe);
+  engine_options.batch = std::min(engine_options.batch, num_samples);
+  auto const engine = prepare_training(network, engine_options);
+  Trainer trainer(*engine, recipe, engine->add_samples(data.samples, data.answers, options.run.input), num_samples,
+                  std::nullopt);
+  if (begin) {
+    engine->restore(*moments);
+    TrainingProgress progress;
+    progress.num_steps = receipt.states[*begin].step;
+    trainer.resume(progress);
+  }
+  auto const next = begin ? *begin + 1 : 0;
+  if (!states_agree(options, receipt, *engine, trainer, next, last)) return 1;
+  require_unchanged_inputs();
+  fmt::print("audited   steps {} to {} of {} on {}: order of samples, weights and moments as in the receipt\n",
+             begin ? receipt.states[*begin].step + 1 : 1, receipt.states[last].step, num_steps, options.run.backend);
+  return 0;
+}
 
 constexpr char const* audit_footer = R"(
 Of an inference, audit computes the digests of the network and of all samples again, draws some samples, runs them
@@ -50,7 +217,7 @@ std::vector<std::size_t> draw_rows(std::size_t num_rows, AuditOptions const& opt
 
 /// The options with which the receipt's run gives its bits, on the backend of the audit.
 InferenceOptions options_of(InferenceReceipt const& receipt, AuditOptions const& options) {
-  auto engine = engine_options(options.files);
+  auto engine = engine_options(options.run);
   if (receipt.precision != "float" && receipt.precision != "double")
     fail_at(options.receipt, "the precision " + receipt.precision, "float or double");
   engine.precision = precision_of(receipt.precision);
@@ -78,13 +245,13 @@ struct OpenedInput {
 /// Opens the input. Null, which is printed, if it does not hold all samples of the receipt.
 std::optional<OpenedInput> open_input(InferenceReceipt const& receipt, NetworkSource const& network,
                                       AuditOptions const& options) {
-  OpenedInput input{open_sample_reader(options.files.input, network.layer(0).num_inputs(), std::nullopt,
+  OpenedInput input{open_sample_reader(options.run.input, network.layer(0).num_inputs(), std::nullopt,
                                        available_memory(Backend::serial) / 4)};
   auto const first = input.reader->first_sample();
   auto const last = first + input.reader->num_samples();
   auto const last_wanted = capped_add(receipt.first_sample, receipt.num_samples);
   bool const has_all = receipt.num_samples == 0 || (receipt.first_sample >= first && last_wanted <= last);
-  if (!print_difference(options.files.input,
+  if (!print_difference(options.run.input,
                         has_all ? ""
                                 : fmt::format("it holds {} samples, {} to {}, and the receipt is of {}, {} to {}",
                                               last - first, first + 1, last, receipt.num_samples,
@@ -99,10 +266,9 @@ bool inputs_agree(SampleBatch const& batch, std::span<SampleLeaves const> leaves
   auto const digests = input_digests(batch);
   auto const differs = std::ranges::mismatch(digests, leaves, {}, {}, &SampleLeaves::input);
   if (differs.in1 == digests.end()) return true;
-  return print_difference(
-      options.files.input,
-      fmt::format("sample {} is not that of the receipt",
-                  batch.first_sample() + 1 + static_cast<std::size_t>(differs.in1 - digests.begin())));
+  return print_difference(options.run.input, fmt::format("sample {} is not that of the receipt",
+                                                         batch.first_sample() + 1 +
+                                                             static_cast<std::size_t>(differs.in1 - digests.begin())));
 }
 
 /// The drawn samples of an input, all of whose digests are compared with those of the receipt on the way. Null if one
@@ -157,7 +323,7 @@ bool network_agrees(InferenceReceipt const& receipt, NetworkSource const& networ
 
 int audit_inference(AuditOptions const& options, InferenceReceipt const& receipt) {
   require_own_numerics(options.receipt, receipt.numerics);
-  auto const source = open_network(options.files.network, options.files.challenge);
+  auto const source = open_network(options.run.network, options.run.challenge);
   KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
   if (!network_agrees(receipt, network)) return 1;
   auto const input = open_input(receipt, network, options);
@@ -165,20 +331,20 @@ int audit_inference(AuditOptions const& options, InferenceReceipt const& receipt
   auto const rows = draw_rows(receipt.leaves.size(), options);
   auto drawn = samples_in(receipt, *input, rows, options);
   if (!drawn) return 1;
-  fmt::print("input     {}: {} samples as in the receipt\n", printable(options.files.input), receipt.num_samples);
+  fmt::print("input     {}: {} samples as in the receipt\n", printable(options.run.input), receipt.num_samples);
   std::vector<Digest> digests;
   for (auto const row : rows) digests.push_back(receipt.leaves[row].output);
   if (!outputs_agree(receipt, network, std::move(*drawn), rows, digests, options)) return 1;
   require_unchanged_inputs();
   fmt::print("audited   {} of {} samples on {}: last activations as in the receipt\n", rows.size(), receipt.num_samples,
-             options.files.backend);
+             options.run.backend);
   return 0;
 }
 
 int audit_proof(AuditOptions const& options, SampleProof const& proof) {
   auto const& receipt = proof.receipt;
   require_own_numerics(options.receipt, receipt.numerics);
-  auto const source = open_network(options.files.network, options.files.challenge);
+  auto const source = open_network(options.run.network, options.run.challenge);
   KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
   if (!network_agrees(receipt, network)) return 1;
   auto const input = open_input(receipt, network, options);
@@ -189,20 +355,8 @@ int audit_proof(AuditOptions const& options, SampleProof const& proof) {
   if (!outputs_agree(receipt, network, to_set(sample.numbered_from(0)), {proof.place}, {proof.leaves.output}, options))
     return 1;
   fmt::print("audited   sample {} of {} on {}: input and last activations as in the receipt\n",
-             receipt.first_sample + proof.place + 1, receipt.num_samples, options.files.backend);
+             receipt.first_sample + proof.place + 1, receipt.num_samples, options.run.backend);
   return 0;
-}
-
-FileRoles roles_of(AuditOptions const& options) {
-  FileRoles roles;
-  roles.reads("RECEIPT", options.receipt);
-  roles.reads("--against", options.against);
-  roles.reads("--network", options.files.network);
-  roles.reads("--input", options.files.input);
-  roles.reads("--labels", options.labels);
-  roles.reads("--targets", options.targets);
-  roles.writes("--output", options.output, Content::json);
-  return roles;
 }
 
 /// Writes the proof of a sample of a receipt.
@@ -250,7 +404,7 @@ int audit_or_compare(AuditOptions const& options, Json const& json,
 }
 
 int audit(AuditOptions const& options) {
-  check_files(roles_of(options));
+  check_files(options.run.files.roles());
   auto const json = read_receipt_json(options.receipt, {kInferenceReceipt, kTrainingReceipt, kSampleProof});
   bool const is_training = json["kind"] == kTrainingReceipt;
   bool const is_proof = json["kind"] == kSampleProof;
@@ -270,56 +424,43 @@ int audit(AuditOptions const& options) {
 
 } // namespace
 
-bool print_differences(std::string const& file, std::vector<std::string> const& sentences) {
-  for (auto const& sentence : sentences) fmt::print("differs   {}: {}\n", printable(file), sentence);
-  return sentences.empty();
-}
-
-bool print_difference(std::string const& file, std::string const& sentence) {
-  return print_differences(file, sentence.empty() ? std::vector<std::string>() : std::vector{sentence});
-}
-
-void require_own_numerics(std::string const& receipt, int numerics) {
-  if (numerics == kNumerics) return;
-  throw InputError(
-      fmt::format("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics));
-}
-
 void add_audit(CLI::App& command_line, Action& action) {
-  auto* const command =
-      command_line.add_subcommand("audit", "Check the receipt of a run by computing some of it again");
-  command->footer(audit_footer);
-  auto const options = std::make_shared<AuditOptions>();
-  auto& files = options->files;
-  OptionGroup const shown(*command);
-  shown.add("RECEIPT", options->receipt, "receipt that varve infer or train --receipt wrote, or a proof of --prove")
+  auto [command, options] = add_command<AuditOptions>(
+      command_line, action, "audit", "Check the receipt of a run by computing some of it again", audit);
+  command.footer(audit_footer);
+  auto& run = options.run;
+  auto& files = run.files;
+  OptionGroup const shown(command);
+  shown
+      .reads(files, "RECEIPT", options.receipt,
+             "receipt that varve infer or train --receipt wrote, or a proof of --prove")
       ->required();
-  auto* const network = shown.add("--network", files.network, network_help);
-  auto* const input = shown.add("--input", files.input, input_help)->needs(network);
+  auto* const network = shown.reads(files, "--network", run.network, network_help);
+  auto* const input = shown.reads(files, "--input", run.input, input_help)->needs(network);
   network->needs(input);
-  add_network_in_text(*command, files.challenge);
-  shown.add("--samples", options->num_samples, "compute N samples again, drawn at random", above_zero());
-  shown.add("--seed", options->seed, "draw the samples or the step that this number gives (default: others each time)");
+  add_network_in_text(command, run.challenge);
+  shown.add("--samples", options.num_samples, "compute N samples again, drawn at random", above_zero());
+  shown.add("--seed", options.seed, "draw the samples or the step that this number gives (default: others each time)");
   auto* const against =
-      shown.add("--against", options->against, "compare with this receipt instead")->excludes(network);
-  auto* const proof = shown.add("--output", options->output, "file of the proof of --prove (.json)");
+      shown.reads(files, "--against", options.against, "compare with this receipt instead")->excludes(network);
+  auto* const proof =
+      shown.writes(files, "--output", options.output, Content::json, "file of the proof of --prove (.json)");
   auto* const proved =
-      shown.add("--prove", options->prove, "write the proof of sample N (from 1) instead", above_zero());
+      shown.add("--prove", options.prove, "write the proof of sample N (from 1) instead", above_zero());
   proved->excludes(network)->excludes(against)->needs(proof);
   proof->needs(proved);
-  OptionGroup const training(*command, "Receipts of training");
-  training.add("--labels", options->labels, "classes of the samples, as varve train takes them");
-  training.add("--targets", options->targets, "wanted outputs of the samples, as varve train takes them");
-  training.add("--step", options->step, "the step to compute again: random, or a number from 1 on (default: random)");
-  training.add("--checkpoints", options->checkpoints,
+  OptionGroup const training(command, "Receipts of training");
+  training.reads(files, "--labels", options.labels, "classes of the samples, as varve train takes them");
+  training.reads(files, "--targets", options.targets, "wanted outputs of the samples, as varve train takes them");
+  training.add("--step", options.step, "the step to compute again: random, or a number from 1 on (default: random)");
+  training.add("--checkpoints", options.checkpoints,
                "folder of varve train --receipt-checkpoints: begin with one of them");
-  add_backend(*command, files.backend);
-  shown.add("--engine", files.named.engine,
+  add_backend(command, run.backend);
+  shown.add("--engine", run.named.engine,
             "for inference: varve, or reference: plain loops that share no kernel with it");
-  command->callback([options, &action] {
-    if (options->against.empty() && !options->prove && options->files.network.empty())
+  command.parse_complete_callback([&given = options] {
+    if (given.against.empty() && !given.prove && given.run.network.empty())
       throw CLI::RequiredError("--network and --input, or --against,");
-    action = {[options] { return audit(*options); }};
   });
 }
 

@@ -1,7 +1,5 @@
-#include "apps/benchmark_cases.hpp"
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/computing_options.hpp"
 #include "apps/network_run.hpp"
 #include "apps/options.hpp"
 #include "apps/standard_streams.hpp"
@@ -17,20 +15,135 @@
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
+#include "radixnet/images.hpp"
+#include "radixnet/network.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
+
+/// A network and its input, as `varve benchmark` runs them.
+struct BenchmarkCase {
+  std::string name;
+  std::string about; ///< how the data come to be
+  std::function<std::shared_ptr<NetworkSource const>()> network;
+  std::function<SampleSet()> samples;
+  std::vector<std::size_t> sample_counts; ///< each is measured by itself: the first so many samples; empty: all
+  std::vector<std::string> reductions;    ///< each is measured by itself, as --reductions takes it
+};
+
+constexpr std::uint64_t case_seed = 1;
+constexpr std::size_t challenge_degree = 32;
+/// The challenge's own bias keeps no sample alive where an image's neighbours part ways; this one about as many.
+constexpr double random_pattern_bias = -0.19;
+
+std::vector<std::string> const none_and_auto = {"none", "auto"};
+std::vector<std::string> const only_auto = {"auto"};
+
+/// A network of the challenge and images like its own.
+BenchmarkCase radixnet(std::size_t neurons, std::size_t layers, std::size_t images) {
+  return {fmt::format("radixnet-{}x{}", neurons, layers),
+          "the challenge's pattern and weights, images of digits, generated",
+          [=] { return std::make_shared<RadixNet const>(neurons, layers, case_seed); },
+          [=] { return digit_images(neurons, images, case_seed); },
+          {},
+          none_and_auto};
+}
+
+RandomNetworkRecipe recipe_of(std::vector<std::size_t> widths) {
+  RandomNetworkRecipe recipe;
+  recipe.widths = std::move(widths);
+  recipe.seed = case_seed;
+  return recipe;
+}
+
+std::function<std::shared_ptr<NetworkSource const>()> network_of(RandomNetworkRecipe const& recipe) {
+  return [recipe] { return std::make_shared<RandomNetwork const>(recipe); };
+}
+
+/// The challenge's weights, cap and degree on a random pattern, or weights and biases of their own.
+BenchmarkCase random_pattern(std::size_t neurons, std::size_t layers, std::size_t images, bool has_own_weights) {
+  auto recipe = recipe_of(std::vector<std::size_t>(layers + 1, neurons));
+  recipe.degree = challenge_degree;
+  if (!has_own_weights) {
+    recipe.weight = 1.0 / 16.0;
+    recipe.lowest_bias = recipe.highest_bias = random_pattern_bias;
+    recipe.cap = 32.0;
+  }
+  return {fmt::format("{}-{}x{}", has_own_weights ? "own-weights" : "random", neurons, layers),
+          has_own_weights ? "random pattern of 32 inputs an output, own weights and biases; all samples stay alive"
+                          : "random pattern of 32 inputs an output, the challenge's weights; most samples die",
+          network_of(recipe),
+          [=] { return digit_images(neurons, images, case_seed); },
+          {},
+          has_own_weights ? only_auto : none_and_auto};
+}
+
+/// A network like trained ones: random weights at this density, a bias per neuron, real inputs.
+BenchmarkCase trained(std::vector<std::size_t> const& widths, double density, std::vector<std::size_t> counts) {
+  auto recipe = recipe_of(widths);
+  recipe.density = density;
+  std::string shape;
+  bool const is_square = std::vector<std::size_t>(widths.size(), widths.front()) == widths;
+  if (is_square) shape = fmt::format("{}x{}", widths.front(), widths.size() - 1);
+  for (auto const width : is_square ? std::vector<std::size_t>{} : widths)
+    shape += (shape.empty() ? "" : "-") + std::to_string(width);
+  std::size_t const most = counts.back();
+  return {fmt::format("trained-{}-{}", shape, density),
+          "random edges of this density, own weights and biases, real inputs of which half are nonzero",
+          network_of(recipe),
+          [inputs = widths.front(), most] { return random_samples(inputs, most, 0.5, case_seed); },
+          std::move(counts),
+          only_auto};
+}
+
+std::vector<std::size_t> square(std::size_t neurons, std::size_t layers) {
+  return std::vector<std::size_t>(layers + 1, neurons);
+}
+
+/// The names of the suites: "quick", "challenge", "general", "trained", "train", "products".
+std::vector<std::string> suite_names() { return {"quick", "challenge", "general", "trained"}; }
+
+/// The inference cases of a suite, all from fixed seeds, so that every machine runs the same; none for "train" and
+/// "products".
+std::vector<BenchmarkCase> cases_of(std::string const& suite) {
+  if (suite == "quick") {
+    return {radixnet(1024, 120, 10000), random_pattern(1024, 30, 5000, false), random_pattern(1024, 30, 5000, true),
+            trained(square(256, 12), 0.6, {1, 64, 1000}), trained({784, 2000, 1000, 10}, 0.1, {1, 64, 1000})};
+  }
+  if (suite == "challenge")
+    return {radixnet(1024, 120, 60000), radixnet(4096, 120, 60000), radixnet(16384, 120, 60000)};
+  if (suite == "general") {
+    return {random_pattern(1024, 120, 60000, false),
+            random_pattern(1024, 120, 60000, true),
+            random_pattern(4096, 60, 20000, true),
+            random_pattern(65536, 12, 2000, true),
+            trained({784, 2000, 1000, 500, 10}, 0.1, {20000}),
+            trained(square(1024, 30), 0.3, {20000})};
+  }
+  if (suite == "trained") {
+    std::vector<std::size_t> const counts = {1, 64, 1000, 10000};
+    return {trained(square(256, 12), 0.6, counts), trained(square(1024, 30), 0.1, counts),
+            trained({784, 512, 512, 10}, 0.05, counts), trained(square(4096, 6), 0.01, counts)};
+  }
+  return {};
+}
 
 struct BenchmarkOptions {
   std::string network, input, suite;
@@ -42,12 +155,13 @@ struct BenchmarkOptions {
   double seconds = 0.5;
   std::optional<std::size_t> check; ///< samples; empty: as many as the reference computes in a few seconds
   std::string output;
+  CommandFiles files;
 };
 
 void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   OptionGroup const shown(command);
-  shown.add("--network", options.network, network_help);
-  shown.add("--input", options.input, input_help);
+  shown.reads(options.files, "--network", options.network, network_help);
+  shown.reads(options.files, "--input", options.input, input_help);
   shown.add("--suite", options.suite, "networks and samples from fixed seeds, instead of files of your own",
             CLI::IsMember(suite_names()));
   shown
@@ -65,7 +179,8 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
             "samples to compare with the reference's plain loops before anything is timed (default: as many as they "
             "compute in a few seconds)",
             above_zero());
-  shown.add("--output", options.output, "write one JSON record a line, for perf/compare.py (.jsonl)");
+  shown.writes(options.files, "--output", options.output, Content::json,
+               "write one JSON record a line, for perf/compare.py (.jsonl)");
   OptionGroup(command, "Arithmetic")
       .add("--reductions", options.reductions,
            "see varve infer --help; several are measured beside each other (--reductions none auto)");
@@ -304,11 +419,7 @@ private:
 
 int benchmark(BenchmarkOptions const& options) {
   require_sound(options);
-  FileRoles files;
-  files.reads("--network", options.network);
-  files.reads("--input", options.input);
-  files.writes("--output", options.output, Content::json);
-  check_files(files);
+  check_files(options.files.roles());
   // created before anything is measured, so that a name that cannot be written costs no measurement
   auto const file = options.output.empty() ? nullptr : std::make_unique<OutputFile>(options.output);
 
@@ -329,11 +440,10 @@ int benchmark(BenchmarkOptions const& options) {
 } // namespace
 
 void add_benchmark(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand(
-      "benchmark", "Measure this machine: checked answers, times, rates, shares of what the device can do");
-  auto const options = std::make_shared<BenchmarkOptions>();
-  add_benchmark_options(*command, *options);
-  command->callback([options, &action] { action.run = [options] { return benchmark(*options); }; });
+  auto [command, options] = add_command<BenchmarkOptions>(
+      command_line, action, "benchmark",
+      "Measure this machine: checked answers, times, rates, shares of what the device can do", benchmark);
+  add_benchmark_options(command, options);
 }
 
 } // namespace varve

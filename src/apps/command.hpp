@@ -1,11 +1,11 @@
 #pragma once
 
-#include "apps/cli_types.hpp"
-#include "io/challenge.hpp"
-#include "io/file_roles.hpp"
+#include <CLI/CLI.hpp>
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace varve {
 
@@ -17,6 +17,18 @@ struct Action {
   bool uses_devices = true; ///< false: Kokkos need not be started, so that it runs on machines without the build's GPU
   bool is_parallel = false; ///< several ranks may share the work
 };
+
+/// Adds a subcommand to `parent` that sets `action` to run(options), which returns the exit code, if it is called.
+/// Returns the subcommand and its options, which live as long as it does.
+template <class Options, class Run>
+std::pair<CLI::App&, Options&> add_command(CLI::App& parent, Action& action, std::string const& name,
+                                           std::string const& about, Run run, bool uses_devices = true,
+                                           bool is_parallel = false) {
+  auto* const command = parent.add_subcommand(name, about);
+  auto const options = std::make_shared<Options>();
+  command->callback([=, &action] { action = {[=] { return run(*options); }, uses_devices, is_parallel}; });
+  return {*command, *options};
+}
 
 /// Each function adds one subcommand with its options to the command line; if that subcommand is called, it sets
 /// `action`.
@@ -31,12 +43,5 @@ void add_audit(CLI::App& command_line, Action& action);
 void add_evaluate(CLI::App& command_line, Action& action);
 void add_benchmark(CLI::App& command_line, Action& action);
 void add_multiply(CLI::App& command_line, Action& action);
-
-/// Checks the files of a command (FileRoles::require_sound), removes partial outputs that killed runs left, and reports
-/// on standard error those it must keep. Call it before anything is read or written. Throws as require_sound does.
-void check_files(FileRoles const& files);
-
-/// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
-Progress terminal_progress(std::string const& what);
 
 } // namespace varve

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "apps/cli_types.hpp"
 #include "distribute/communicator.hpp"
+
+#include <CLI/CLI.hpp>
 
 #include <span>
 #include <string>
@@ -29,5 +30,10 @@ void require_values_behind_equals(std::span<char* const> arguments);
 /// that change no output. (Each rank has its own command line.) `answer`: what a rank prints and ends with instead of
 /// running a command (help), else empty. Collective.
 void require_same_command(Communicator const& communicator, CLI::App const& command_line, std::string const& answer);
+
+/// A document made from the declared options, so that it cannot differ from --help: "man", the page varve(1), or
+/// "bash", a script that completes commands, options and the values of options that take one of a set. Throws
+/// UsageError that lists the kinds.
+std::string document(std::string const& kind, CLI::App const& command_line, std::string const& version);
 
 } // namespace varve

@@ -49,6 +49,7 @@ struct ConvertOptions {
   bool reduce = false;
   std::optional<double> prune;
   std::string prune_over = "layer";
+  CommandFiles files;
 };
 
 /// Memory limits, in bytes.
@@ -201,12 +202,7 @@ void require_no_sample_options(ConvertOptions const& options) {
 
 int convert(ConvertOptions const& options) {
   auto const& samples = options.samples;
-  FileRoles files;
-  files.reads("SRC", samples.source);
-  files.reads("--labels", samples.labels);
-  files.reads("--targets", samples.targets);
-  files.writes("DST", samples.target, Content::network_or_samples);
-  check_files(files);
+  check_files(options.files.roles());
   if (holds_samples(samples.source)) {
     require_no_network_options(options);
     auto conversion = samples;
@@ -220,15 +216,16 @@ int convert(ConvertOptions const& options) {
   return 0;
 }
 
-void add_sample_options(CLI::App& command, SampleConversion& samples) {
+void add_sample_options(CLI::App& command, CommandFiles& files, SampleConversion& samples) {
   OptionGroup const shown(command);
-  auto* const labels = shown.add("--labels", samples.labels,
-                                 "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
-                                 "line, from 0 (default: those of SRC)");
-  auto* const targets =
-      shown.add("--targets", samples.targets,
-                "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has none, its "
-                "samples, or Matrix Market (default: those of SRC)");
+  auto* const labels =
+      shown.reads(files, "--labels", samples.labels,
+                  "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
+                  "line, from 0 (default: those of SRC)");
+  auto* const targets = shown.reads(
+      files, "--targets", samples.targets,
+      "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has none, its "
+      "samples, or Matrix Market (default: those of SRC)");
   shown.add("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
       ->excludes(labels)
       ->excludes(targets);
@@ -262,22 +259,22 @@ void add_rewrites(CLI::App& command, ConvertOptions& options) {
 } // namespace
 
 void add_convert(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand("convert", "Rewrite a network or samples in another format");
-  command->footer(convert_footer);
-  auto const options = std::make_shared<ConvertOptions>();
-  command
-      ->add_option("SRC", options->samples.source, "input: a network or samples, in any format that varve infer takes")
+  auto [command, options] = add_command<ConvertOptions>(
+      command_line, action, "convert", "Rewrite a network or samples in another format", convert, false);
+  command.footer(convert_footer);
+  OptionGroup const shown(command);
+  shown
+      .reads(options.files, "SRC", options.samples.source,
+             "input: a network or samples, in any format that varve infer takes")
       ->required();
-  command
-      ->add_option(
-          "DST", options->samples.target,
-          "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
-          "becomes a folder")
+  shown
+      .writes(options.files, "DST", options.samples.target, Content::network_or_samples,
+              "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
+              "becomes a folder")
       ->required();
-  add_network_in_text(*command, options->challenge);
-  add_sample_options(*command, options->samples);
-  add_rewrites(*command, *options);
-  command->callback([options, &action] { action = {[options] { return convert(*options); }, false}; });
+  add_network_in_text(command, options.challenge);
+  add_sample_options(command, options.files, options.samples);
+  add_rewrites(command, options);
 }
 
 } // namespace varve

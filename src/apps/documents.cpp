@@ -1,4 +1,4 @@
-#include "apps/documents.hpp"
+#include "apps/command_line.hpp"
 
 #include "core/error.hpp"
 
@@ -118,8 +118,7 @@ std::string value_cases(std::string const& path, CLI::App const& command) {
   return text;
 }
 
-} // namespace
-
+/// The manual page varve(1), in the macros of man.
 std::string man_page(CLI::App const& command_line, std::string const& version) {
   auto text = fmt::format(".TH VARVE 1 \"\" \"varve {}\" \"User Commands\"\n", escaped(version));
   text += fmt::format(".SH NAME\nvarve \\- {}\n", escaped(command_line.get_description()));
@@ -131,6 +130,7 @@ std::string man_page(CLI::App const& command_line, std::string const& version) {
   return text;
 }
 
+/// A script that completes in bash.
 std::string bash_completion(CLI::App const& command_line) {
   std::string words, values;
   std::vector<std::string> paths;
@@ -169,6 +169,8 @@ complete -o default -F _varve varve
 )",
                      join(paths, "|"), values, words);
 }
+
+} // namespace
 
 std::string document(std::string const& kind, CLI::App const& command_line, std::string const& version) {
   if (kind == "man") return man_page(command_line, version);

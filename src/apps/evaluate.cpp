@@ -1,8 +1,8 @@
 #include "apps/command.hpp"
-#include "apps/evaluation_report.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
+#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "io/input_files.hpp"
@@ -10,17 +10,111 @@
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
+#include "network/loss.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace varve {
 namespace {
+
+/// Facts about an evaluation that its report shows.
+struct EvaluationFacts {
+  std::size_t num_outputs = 0;
+  Loss loss = Loss::cross_entropy;
+  std::size_t top = 5; ///< as in Evaluation
+  bool has_labels = false;
+};
+
+constexpr std::size_t most_described = 1000; // most outputs of a confusion matrix in a report
+constexpr std::size_t most_printed = 16;     // most outputs of a confusion matrix on the terminal
+constexpr std::size_t most_errors = 10;
+
+double part(std::size_t count, std::size_t all) {
+  return all == 0 ? 0.0 : static_cast<double>(count) / static_cast<double>(all);
+}
+
+using Matrix = std::vector<std::vector<std::uint64_t>>;
+
+/// The confusion with a row for each label and a column for each predicted class.
+Matrix matrix_of(Evaluation const& evaluation, std::size_t num_outputs) {
+  Matrix matrix(num_outputs, std::vector<std::uint64_t>(num_outputs, 0));
+  for (auto const& [classes, count] : evaluation.confusion()) matrix[classes.first][classes.second] = count;
+  return matrix;
+}
+
+void print_matrix(Matrix const& matrix) {
+  std::size_t width = 5;
+  for (auto const& row : matrix) {
+    for (auto const count : row) width = std::max(width, fmt::formatted_size("{}", count) + 1);
+  }
+  fmt::print("confusion rows: labels, columns: predicted classes\n{:>7}", "");
+  for (std::size_t column = 0; column < matrix.size(); ++column) fmt::print("{:>{}}", column, width);
+  fmt::print("   right\n");
+  for (std::size_t label = 0; label < matrix.size(); ++label) {
+    std::uint64_t all = 0;
+    fmt::print("{:>7}", label);
+    for (auto const count : matrix[label]) {
+      fmt::print("{:>{}}", count, width);
+      all += count;
+    }
+    fmt::print("{:>8}\n", all == 0 ? "-" : fmt::format("{:.1f} %", 100.0 * part(matrix[label][label], all)));
+  }
+}
+
+void print_errors(Evaluation const& evaluation) {
+  std::vector<std::pair<std::uint64_t, std::pair<NeuronIndex, NeuronIndex>>> errors;
+  for (auto const& [classes, count] : evaluation.confusion())
+    if (classes.first != classes.second) errors.emplace_back(count, classes);
+  if (errors.empty()) return;
+  auto const comes_first = [](auto const& left, auto const& right) {
+    return left.first != right.first ? left.first > right.first : left.second < right.second;
+  };
+  std::ranges::sort(errors, comes_first);
+  fmt::print("confusion the most frequent of {} kinds of errors\n", errors.size());
+  for (std::size_t i = 0; i < std::min(most_errors, errors.size()); ++i) {
+    auto const& [count, classes] = errors[i];
+    fmt::print("  label {} taken for {}: {} samples\n", classes.first, classes.second, count);
+  }
+}
+
+/// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
+/// for each predicted class, or null if there are more than 1000 outputs.
+Json describe(Evaluation const& evaluation, EvaluationFacts const& facts) {
+  auto const& sum = evaluation.sum();
+  Json json = {{"samples", sum.num_samples}, {"loss", {{"name", to_string(facts.loss)}, {"mean", sum.mean()}}}};
+  if (!facts.has_labels) return json;
+  json["accuracy"] = sum.accuracy();
+  json["right"] = sum.num_right;
+  json["top"] = {{"outputs", facts.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
+  json["confusion"] = Json();
+  if (facts.num_outputs <= most_described) json["confusion"] = matrix_of(evaluation, facts.num_outputs);
+  return json;
+}
+
+/// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
+void print(Evaluation const& evaluation, EvaluationFacts const& facts) {
+  auto const& sum = evaluation.sum();
+  fmt::print("loss      {:.9g} ({})\n", sum.mean(), to_string(facts.loss));
+  if (!facts.has_labels) return;
+  fmt::print("accuracy  {:.6g} ({} of {} samples)\n", sum.accuracy(), sum.num_right, sum.num_samples);
+  fmt::print("top {:<6}{:.6g} ({} of {} samples)\n", facts.top, part(evaluation.num_in_top(), sum.num_samples),
+             evaluation.num_in_top(), sum.num_samples);
+  if (facts.num_outputs <= most_printed) {
+    print_matrix(matrix_of(evaluation, facts.num_outputs));
+  } else {
+    print_errors(evaluation);
+  }
+}
 
 constexpr char const* evaluate_footer = R"(
 Loss of a sample with the last activations x, in double:
@@ -168,15 +262,9 @@ void print_inputs(EvaluateJob const& job, Json shown) {
 
 int evaluate(EvaluateOptions const& options) {
   auto const& run = options.run;
-  FileRoles files;
-  files.reads("--network", run.network);
-  files.reads("--input", run.input);
-  files.reads("--labels", options.labels);
-  files.reads("--targets", options.targets);
-  files.writes("--report", run.report, Content::json);
-  check_files(files);
+  check_files(run.files.roles());
   auto const job = open_job(options);
-  if (!run.report.empty()) require_writable(run.report);
+  run.files.require_writable();
   Stopwatch const stopwatch;
   auto const inference = prepare_job(job, options);
   auto report = report_of(job, options);
@@ -194,27 +282,26 @@ int evaluate(EvaluateOptions const& options) {
 } // namespace
 
 void add_evaluate(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand(
-      "evaluate", "Measure how well a network answers: loss, accuracy, and which classes it confuses");
-  command->footer(evaluate_footer);
-  auto const options = std::make_shared<EvaluateOptions>();
-  auto& run = options->run;
-  add_data(*command, run.network, run.input);
-  OptionGroup const shown(*command);
+  auto [command, options] = add_command<EvaluateOptions>(
+      command_line, action, "evaluate",
+      "Measure how well a network answers: loss, accuracy, and which classes it confuses", evaluate);
+  command.footer(evaluate_footer);
+  auto& run = options.run;
+  add_data(command, run.files, run.network, run.input);
+  OptionGroup const shown(command);
   shown.add("--samples", run.samples, "evaluate only the samples FIRST:LAST, from 1, both included");
-  shown.add("--labels", options->labels,
-            "the class of each sample, from 0: .safetensors, IDX, or text with one class per line (default: those in "
-            "the input)");
-  shown.add("--targets", options->targets,
-            "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
-            "samples, or a matrix of another program (default: those in the input)");
-  shown.add("--loss", options->loss,
+  shown.reads(run.files, "--labels", options.labels,
+              "the class of each sample, from 0: .safetensors, IDX, or text with one class per line (default: those in "
+              "the input)");
+  shown.reads(run.files, "--targets", options.targets,
+              "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
+              "samples, or a matrix of another program (default: those in the input)");
+  shown.add("--loss", options.loss,
             "cross-entropy (default if there are labels) or mean-square (default with --targets)",
             CLI::IsMember({"cross-entropy", "mean-square"}));
-  shown.add("--top", options->top, "also count samples whose label is among the K largest outputs", above_zero());
-  shown.add("--report", run.report, "write everything as JSON");
-  add_run_options(*command, run);
-  command->callback([options, &action] { action.run = [options] { return evaluate(*options); }; });
+  shown.add("--top", options.top, "also count samples whose label is among the K largest outputs", above_zero());
+  shown.writes(run.files, "--report", run.report, Content::json, "write everything measured and decided as JSON");
+  add_run_options(command, run);
 }
 
 } // namespace varve

@@ -1,6 +1,6 @@
 #include "apps/command.hpp"
-#include "apps/initial_options.hpp"
 #include "apps/options.hpp"
+#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
@@ -21,6 +21,68 @@
 namespace varve {
 namespace {
 
+/// Options for the initial weights and activations of networks that are to be trained.
+struct InitialOptions {
+  std::optional<std::string> init;       ///< "he" or "identity"
+  std::optional<std::string> activation; ///< name (as in network files) of the activation of all but the last layer
+  std::optional<std::string> last_activation; ///< name of the activation of the last layer
+  double slope = 0.01;                        ///< slope of leaky ReLUs below zero
+  double cap = 1.0;                           ///< cap of clipped ReLUs
+};
+
+/// The defaults of both activation options, as the help shows them.
+struct InitialDefaults {
+  std::string activation;
+  std::string last_activation;
+};
+
+std::optional<Activation> activation_of(std::optional<std::string> const& name, InitialOptions const& options) {
+  if (!name) return std::nullopt;
+  auto const& entry = *find_activation(*name);
+  return make_activation(entry, entry.value == &Activation::cap ? options.cap : options.slope);
+}
+
+/// Adds --init, --activation, --last-activation and --slope. Returns --init.
+CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, InitialDefaults const& defaults) {
+  OptionGroup const shown(command);
+  auto* const init = shown.add("--init", options.init,
+                               "initial weights for training, biases 0: he (random, so that activations keep their "
+                               "size from layer to layer) or identity (in layers with as many inputs as outputs 1 on "
+                               "the diagonal and small numbers elsewhere: for hundreds and thousands of layers)",
+                               CLI::IsMember({"he", "identity"}));
+  CLI::IsMember const is_activation(activation_names());
+  shown
+      .add("--activation", options.activation,
+           "with --init: activation of all layers but the last (default: " + defaults.activation + ")", is_activation)
+      ->needs(init);
+  shown
+      .add("--last-activation", options.last_activation,
+           "with --init: activation of the last layer; identity for classes, because the softmax belongs to the loss "
+           "(default: " +
+               defaults.last_activation + ")",
+           is_activation)
+      ->needs(init);
+  shown.add("--slope", options.slope, "with --init: slope of leaky_relu below zero")->needs(init);
+  return init;
+}
+
+/// The recipe of these options. Throws UsageError if they contradict each other or a number is out of range.
+InitialRecipe recipe_of(InitialOptions const& options, std::uint64_t seed) {
+  InitialRecipe recipe;
+  recipe.weights = parse_initial_weights(options.init.value_or("he"));
+  recipe.activation = activation_of(options.activation, options);
+  recipe.last_activation = activation_of(options.last_activation, options);
+  recipe.seed = seed;
+  for (auto const& activation : {recipe.activation, recipe.last_activation}) {
+    try {
+      if (activation) require_valid(*activation, "--activation");
+    } catch (InputError const& error) {
+      throw UsageError(error.what());
+    }
+  }
+  return recipe;
+}
+
 constexpr char const* random_footer = R"(
 A sparse network that is ready to be trained to tell 10 classes of images of 28 x 28 pixels:
   varve generate random --widths 784,512,512,10 --density 0.05 --init he --output start.safetensors
@@ -34,35 +96,27 @@ exact in float and depend on the seed, the layer, the output and the input only.
 struct Output {
   std::uint64_t seed = 1;
   std::string output;
+  CommandFiles files;
 };
 
-/// Adds a subcommand that writes one output and needs no device: `work` checks its files and does it. Returns the
-/// subcommand and the options that its callback keeps.
+/// Adds a subcommand that writes one output with work(options), after its files were checked, and needs no device.
 template <class Options>
 std::pair<CLI::App&, Options&> add_generator(CLI::App& generate, Action& action, std::string const& name,
                                              std::string const& about, void (*work)(Options const&)) {
-  auto* const command = generate.add_subcommand(name, about);
-  auto const options = std::make_shared<Options>();
-  OptionGroup const shown(*command);
-  shown.add("--seed", options->seed, "the same seed gives the same output on every machine");
-  shown
-      .add("--output", options->output,
-           "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
-           "becomes a folder of layer files")
-      ->required();
-  auto const run = [options, work] {
-    work(*options);
+  auto const run = [work](Options const& options) {
+    check_files(options.files.roles());
+    work(options);
     return 0;
   };
-  command->callback([run, &action] { action = {run, false}; });
-  return {*command, *options};
-}
-
-void check_output(std::string const& path, std::string const& network = "") {
-  FileRoles files;
-  files.reads("--network", network);
-  files.writes("--output", path, Content::network_or_samples);
-  check_files(files);
+  auto [command, options] = add_command<Options>(generate, action, name, about, run, false);
+  OptionGroup const shown(command);
+  shown.add("--seed", options.seed, "the same seed gives the same output on every machine");
+  shown
+      .writes(options.files, "--output", options.output, Content::network_or_samples,
+              "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
+              "becomes a folder of layer files")
+      ->required();
+  return {command, options};
 }
 
 struct RadixNetOptions : Output {
@@ -73,7 +127,6 @@ struct RadixNetOptions : Output {
 };
 
 void write_radixnet(RadixNetOptions const& options) {
-  check_output(options.output);
   double const bias = options.bias ? *options.bias : radixnet_bias(options.neurons);
   RadixNet const network(options.neurons, options.layers, options.seed, bias, options.cap);
   save_network(network, options.output, terminal_progress("writing layers"));
@@ -115,7 +168,6 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
 }
 
 void generate_random(RandomOptions const& options) {
-  check_output(options.output);
   RandomNetwork const network(recipe_of(options));
   auto const progress = terminal_progress("writing layers");
   if (!options.initial.init) return save_network(network, options.output, progress);
@@ -158,7 +210,6 @@ struct WeightOptions : Output {
 };
 
 void generate_weights(WeightOptions const& options) {
-  check_output(options.output, options.network);
   ChallengeOptions challenge;
   std::error_code error;
   if (std::filesystem::is_directory(options.network, error)) challenge.bias = 0.0; // text stores no bias
@@ -174,8 +225,8 @@ void add_weights(CLI::App& generate, Action& action) {
                     generate_weights);
   OptionGroup const shown(command);
   shown
-      .add("--network", options.network,
-           "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
+      .reads(options.files, "--network", options.network,
+             "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
       ->required();
   shown.add("--cap", options.initial.cap, "cap of clipped_relu");
   add_initial_options(command, options.initial, {"that of the network", "that of the network"})->required();
@@ -189,7 +240,6 @@ struct ImageOptions : Output {
 
 /// Draws and writes a limited number of images at a time, so that the output may be larger than memory.
 void write_images(ImageOptions const& options) {
-  check_output(options.output);
   constexpr std::size_t images_at_a_time = 16384;
   auto const progress = terminal_progress("drawing images");
   auto const strokes = options.official_survivors ? Strokes::official_survivors : Strokes::official_density;
@@ -227,7 +277,6 @@ struct SampleOptions : Output {
 };
 
 void write_samples(SampleOptions const& options) {
-  check_output(options.output);
   save_samples(random_samples(options.neurons, options.samples, options.density, options.seed), options.output);
 }
 

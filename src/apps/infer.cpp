@@ -1,29 +1,440 @@
 #include "apps/command.hpp"
-#include "apps/infer_job.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
 #include "apps/options_file.hpp"
+#include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
+#include "distribute/communicator.hpp"
+#include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
+#include "distribute/record_store.hpp"
 #include "distribute/run_batches.hpp"
 #include "distribute/stop_signal.hpp"
+#include "engine/inference.hpp"
+#include "io/categories.hpp"
+#include "io/input_files.hpp"
+#include "io/json_text.hpp"
+#include "io/open.hpp"
+#include "io/output_file.hpp"
+#include "io/sample_file.hpp"
 #include "io/sample_reader.hpp"
+#include "network/network.hpp"
+#include "receipts/digests.hpp"
+#include "receipts/inference_receipt.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
+
+/// The state of a run on this rank, from the options to the outputs.
+struct InferJob {
+  InferOptions const& options;
+  Communicator communicator = {};
+  Json report = report_head("varve infer");
+
+  InferenceOptions engine = {};
+  std::size_t ranks_on_host = 1; ///< number of ranks on this host, including this one
+  bool are_ranks_alike = false;  ///< all ranks have devices of one kind, and formats and kernel were asked for alike
+  std::unique_ptr<NetworkSource> network = {};
+  DigestedNetwork const* digested = nullptr; ///< the network, on the rank that writes its receipt
+  std::unique_ptr<SampleReader> samples = {};
+  std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input
+
+  RecordStore store = {};             ///< finished batches until the end of the run
+  std::vector<SampleRange> left = {}; ///< samples still to be run, on all ranks together
+  Json facts = {};                    ///< the network's numbers of layers, inputs, outputs and edges
+
+  SampleIndex num_samples() const { return samples->num_samples(); }
+  bool has_journal() const { return !options.journal.empty(); }
+  bool splits_neurons() const { return engine.exchange != nullptr; }
+};
+
+/// A prepared network, its plan, and the rules for its batches.
+struct Prepared {
+  BatchRules rules;
+  std::unique_ptr<Inference> inference;
+  Plan plan;
+};
+
+/// Number of samples in these ranges.
+SampleIndex length_of(std::vector<SampleRange> const& ranges) {
+  return std::accumulate(ranges.begin(), ranges.end(), SampleIndex{0},
+                         [](SampleIndex sum, SampleRange range) { return sum + range.second - range.first; });
+}
+
+/// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
+/// samples beyond the input.
+std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
+  std::vector<SampleIndex> truth = read_categories(options.truth, options.first_number());
+  SampleIndex const first = samples.first_sample();
+  SampleIndex const last = first + samples.num_samples();
+  if (!options.samples.empty()) {
+    std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
+  } else if (!truth.empty() && truth.back() >= last) {
+    throw InputError(
+        fmt::format("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
+                    options.truth, truth.back() + 1, options.input, first + 1, last));
+  }
+  return truth;
+}
+
+/// Records which rank runs on which device. Throws ResourceError if two share one without --share-devices.
+void place_ranks(InferJob& job) {
+  auto const& communicator = job.communicator;
+  communicator.together([&] { job.engine = engine_options(job.options); });
+  auto const places = varve::place_ranks(communicator, job.engine.backend, job.options.share_devices);
+  add_devices(job.report, places.devices);
+  job.report["backend"] = job.options.backend;
+  job.report["precision"] = job.options.precision;
+  job.ranks_on_host = places.num_ranks_on_host;
+  auto const kind = fmt::format("{} {} {}", kind_of(places.own), job.options.named.formats, job.options.named.kernel);
+  job.are_ranks_alike = num_ranks_with(communicator, kind) == static_cast<std::size_t>(communicator.size());
+  limit_memory(job.engine, job.ranks_on_host);
+}
+
+/// Compares what the ranks opened.
+void require_same_files(InferJob const& job) {
+  std::vector<RankInput> inputs;
+  job.communicator.together([&] { inputs = job.options.files.inputs(job.options.challenge); });
+  require_same_inputs(job.communicator,
+                      {{"the number of layers", job.network->num_layers()},
+                       {"the first sample", job.samples->first_sample() + 1},
+                       {"the number of samples", job.num_samples()}},
+                      inputs);
+}
+
+/// Opens all files, so that errors in them appear before the work begins.
+void open_files(InferJob& job) {
+  auto const& options = job.options;
+  job.communicator.together([&] {
+    job.network = open_network(options.network, options.challenge);
+    if (!options.receipt.empty() && job.communicator.is_root()) {
+      auto digested = std::make_unique<DigestedNetwork>(std::move(job.network));
+      job.digested = digested.get();
+      job.network = std::move(digested);
+    }
+    job.samples = open_sample_reader(options.input, job.network->layer(0).num_inputs(), parse_samples(options.samples),
+                                     input_bytes(options, job.ranks_on_host));
+    if (!options.truth.empty()) job.truth = read_truth(options, *job.samples);
+    job.samples = repeated(std::move(job.samples), options.repeat_input, input_bytes(options, job.ranks_on_host));
+    if (job.communicator.is_root()) options.files.require_writable();
+  });
+  require_same_files(job);
+  if (job.engine.batch) job.engine.batch = std::clamp<std::size_t>(job.num_samples(), 1, *job.engine.batch);
+  job.report["input"] = {{"name", options.input},
+                         {"first_sample", job.samples->first_sample() + 1},
+                         {"samples", job.num_samples()},
+                         {"repetitions", options.repeat_input}};
+}
+
+/// Prints a remark if the options file was tuned for another network or device; its options apply all the same.
+void compare_tuning(InferJob& job) {
+  if (job.options.options_file.empty()) return;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
+    auto const tuning = read_options_file(job.options.options_file);
+    for (auto const& sentence : tuning_differences(tuning, here)) {
+      auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
+      job.report["remarks"].push_back(remark);
+      say("varve: " + remark);
+    }
+  });
+}
+
+/// Opens the journal and takes the batches in it.
+void open_journal(InferJob& job) {
+  std::string run;
+  job.communicator.together([&] {
+    if (job.communicator.is_root()) run = json_text(describe_run(job.options, *job.samples));
+  });
+  run = job.communicator.broadcast(run);
+  job.communicator.together([&] {
+    job.store = RecordStore(job.options.journal, job.communicator.rank(), job.communicator.size());
+    job.store.resume(nlohmann::ordered_json::parse(run), [](std::string_view record, std::string const& place) {
+      return batch_of_bytes(record, place).samples;
+    });
+  });
+}
+
+/// The samples that no rank's store has.
+std::vector<SampleRange> find_left(InferJob const& job) {
+  std::vector<std::uint64_t> bounds;
+  for (auto const& [first, last] : job.store.ranges()) bounds.insert(bounds.end(), {first, last});
+  auto const all = job.communicator.gather_everywhere(bounds);
+  std::vector<SampleRange> finished;
+  for (std::size_t place = 0; place < all.size(); place += 2) finished.emplace_back(all[place], all[place + 1]);
+  std::vector<SampleRange> left;
+  job.communicator.together([&] { left = left_over(job.num_samples(), finished); });
+  return left;
+}
+
+/// Throws InputError, naming the journal, unless its description of the network has all numbers.
+void require_facts(Json const& facts, std::string const& journal) {
+  for (char const* const name : {"layers", "inputs", "outputs", "edges"}) {
+    if (facts.is_object() && facts.contains(name) && facts[name].is_number_unsigned()) continue;
+    throw InputError(fmt::format("{} does not say how many {} its network has, expected a number", journal, name));
+  }
+}
+
+/// Compares the options of all ranks, checks the names of all files, places ranks on devices and opens all files, so
+/// that errors appear before the work begins.
+void open_job(InferJob& job) {
+  job.report.update({{"phases", Json::object()}, {"truth", "none"}});
+  auto files = job.options.files.roles();
+  files.reads("--options", job.options.options_file);
+  check_files(files, job.communicator);
+  place_ranks(job);
+  open_files(job);
+  compare_tuning(job);
+}
+
+/// Opens the job's store and finds the samples that earlier runs have finished.
+void find_finished(InferJob& job) {
+  if (!job.has_journal()) {
+    auto const& activations = job.options.activations; // may be larger than memory
+    job.communicator.together([&] {
+      if (!activations.empty()) job.store = RecordStore(std::filesystem::path(activations).parent_path());
+    });
+    job.left = find_left(job);
+    return;
+  }
+  open_journal(job);
+  job.left = find_left(job);
+  std::string facts;
+  for (auto const& found : job.communicator.gather(json_text(job.store.network())))
+    if (facts.empty() || facts == "null") facts = found;
+  job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+  job.communicator.together([&] {
+    if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
+  });
+  job.report["journal"] = {{"name", job.options.journal},
+                           {"samples_found", job.num_samples() - length_of(job.left)},
+                           {"bytes_discarded", job.communicator.sum(job.store.num_discarded_bytes())}};
+}
+
+BatchRules batch_rules(InferJob const& job) {
+  constexpr double most_seconds = 10.0; // longest batch with a journal: the work that a killed run loses
+  bool const has_journal = !job.options.journal.empty();
+  BatchRules rules;
+  auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
+  if (job.splits_neurons()) usual = Schedule::together;
+  rules.schedule = job.options.schedule ? parse_schedule(*job.options.schedule) : usual;
+  rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
+  rules.one_grain = job.options.batch.has_value();
+  if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
+  rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
+  if (rules.are_alike) rules.least = least_samples_at_a_time(job.engine.backend); // unlike ranks need small batches
+  return rules;
+}
+
+/// Plans for the largest batch that this rank can get: an equal share of the samples (all samples if ranks split
+/// neurons), or as many as fit.
+Plan plan_batches(Inference& inference, InferJob const& job, BatchRules& rules) {
+  auto const num_samples = job.num_samples();
+  auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
+  auto const share = capped_multiply(num_samples / num_shares / rules.grain + 1, rules.grain);
+  auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
+  auto const enough = most_samples_at_a_time(job.engine.backend);
+  auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
+  auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
+                       static_cast<double>(std::max<SampleIndex>(num_samples, 1));
+  auto const plan = inference.plan({most, static_cast<EdgeOffset>(entries), job.samples->has_one_value()});
+  rules.most = plan.batch;
+  return plan;
+}
+
+void prepare_for(InferJob const& job, Prepared& prepared) {
+  prepared.rules = batch_rules(job);
+  prepared.inference = prepare(*job.network, job.engine);
+  prepared.plan = plan_batches(*prepared.inference, job, prepared.rules);
+}
+
+/// True if neurons may be split where whole layers do not fit the memory of a rank.
+bool may_split(InferJob const& job) {
+  bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
+  return job.options.split == "auto" && !job.options.schedule && !is_alone;
+}
+
+/// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
+bool is_reason_to_split(InferJob const& job, Prepared const& prepared, Error const& error) {
+  if (!may_split(job)) return false;
+  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
+}
+
+/// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
+/// instead.
+bool prepare_to_share_samples(InferJob& job, Prepared& prepared) {
+  std::uint64_t lacks_memory = 0;
+  job.engine.cuts_layers = !may_split(job); // strips are read for every batch; parts of all layers stay on the ranks
+  job.communicator.together([&] {
+    try {
+      prepare_for(job, prepared);
+    } catch (Error const& error) {
+      if (!is_reason_to_split(job, prepared, error)) throw;
+      lacks_memory = 1;
+    }
+  });
+  return job.communicator.sum(lacks_memory) == 0;
+}
+
+/// Prepares a part of each layer on each rank. All ranks take the smallest of the batches that fit the ranks.
+void prepare_to_split_neurons(InferJob& job, Prepared& prepared) {
+  prepared.inference.reset(); // frees the memory of the first attempt
+  job.engine.exchange = exchange_between_ranks(job.options.exchange == "host");
+  job.engine.cuts_layers = true;
+  job.communicator.together([&] { prepare_for(job, prepared); });
+  prepared.plan.batch = std::ranges::min(job.communicator.gather_everywhere({prepared.plan.batch}));
+  prepared.rules.most = prepared.plan.batch;
+}
+
+/// Prepares the network on all ranks: whole layers on each rank, or a part of each layer (--split neurons, or if whole
+/// layers exceed the memory of a rank).
+Prepared prepare_job(InferJob& job) {
+  auto const num_ranks = static_cast<SampleIndex>(job.communicator.size());
+  job.engine.expected_samples = std::min<std::size_t>((job.num_samples() + num_ranks - 1) / num_ranks,
+                                                      job.engine.batch.value_or(job.num_samples()));
+  Prepared prepared;
+  bool const shares_samples = job.options.split != "neurons" && prepare_to_share_samples(job, prepared);
+  if (!shares_samples) prepare_to_split_neurons(job, prepared);
+  return prepared;
+}
+
+/// The results of a run: on rank 0, those of all samples, in order.
+struct Outcome {
+  std::vector<SampleIndex> live_samples;
+  std::vector<NeuronIndex> predictions;
+  std::vector<SampleLeaves> leaves;
+  std::uint64_t activation_hash = 0;
+  double live_edges = 0.0;
+};
+
+/// The true categories of all repetitions. Called at the end, when the samples are known to be few enough to repeat.
+std::vector<SampleIndex> repeat_truth(InferJob const& job) {
+  auto const repetitions = job.options.repeat_input;
+  auto const num_samples = job.num_samples() / repetitions;
+  std::vector<SampleIndex> all;
+  for (std::size_t repetition = 0; repetition < repetitions; ++repetition) {
+    for (auto const sample : *job.truth) all.push_back(sample + repetition * num_samples);
+  }
+  return all;
+}
+
+/// Throws InputError, naming the journal, if a batch of it lacks wanted predictions, activations or digests, or has
+/// those of other samples or outputs.
+void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex first_sample, std::size_t num_outputs,
+                 std::string const& journal) {
+  auto const num_samples = batch.samples.second - batch.samples.first;
+  auto const& activations = batch.activations;
+  bool const has_predictions = !wanted.predictions || batch.predictions.size() == num_samples;
+  bool const has_activations =
+      !wanted.activations || (activations.num_samples() == num_samples && activations.num_neurons() == num_outputs &&
+                              activations.first_sample == first_sample + batch.samples.first);
+  bool const has_leaves = !wanted.leaves || batch.leaves.size() == num_samples;
+  if (has_predictions && has_activations && has_leaves) return;
+  throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run needs", journal,
+                               batch.samples.first + 1, batch.samples.second,
+                               !has_predictions   ? "predictions"
+                               : !has_activations ? "activations"
+                                                  : "digests"));
+}
+
+/// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come.
+Outcome collect(InferJob const& job) {
+  Outcome outcome;
+  job.communicator.together([&] {
+    auto const num_outputs = job.facts["outputs"].get<std::size_t>();
+    std::optional<SampleFileWriter> writer;
+    if (job.communicator.is_root() && !job.options.activations.empty()) {
+      SampleSet none; // appended first, so that a run without samples writes a valid file, too
+      none.first_sample = job.samples->first_sample();
+      none.matrix.num_columns = num_outputs;
+      writer.emplace(job.options.activations, none.num_neurons());
+      writer->append(none);
+    }
+    for_each_in_order(job.communicator, job.store, [&](std::string const& record) {
+      auto const batch = batch_of_bytes(record, "finished batches");
+      require_fit(batch, job.options.wanted(), job.samples->first_sample(), num_outputs, job.options.journal);
+      outcome.live_samples.insert(outcome.live_samples.end(), batch.live_samples.begin(), batch.live_samples.end());
+      outcome.predictions.insert(outcome.predictions.end(), batch.predictions.begin(), batch.predictions.end());
+      outcome.leaves.insert(outcome.leaves.end(), batch.leaves.begin(), batch.leaves.end());
+      outcome.activation_hash += batch.activation_hash;
+      outcome.live_edges += batch.live_edges;
+      if (writer) writer->append(batch.activations);
+    });
+    if (writer) writer->commit();
+  });
+  return outcome;
+}
+
+void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
+  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples, options.first_number());
+  if (options.predictions.empty()) return;
+  std::vector<SampleIndex> numbers(outcome.predictions.size());
+  std::iota(numbers.begin(), numbers.end(), first_sample);
+  write_predictions(options.predictions, numbers, outcome.predictions, options.first_number());
+}
+
+void write_receipt(InferJob const& job, std::vector<SampleLeaves> leaves) {
+  if (job.options.receipt.empty()) return;
+  InferenceReceipt receipt;
+  receipt.network = job.digested->digest();
+  receipt.precision = job.options.precision;
+  receipt.edge_order = job.options.named.edge_order;
+  bool const reduces = job.engine.engine == Engine::varve;
+  auto const reductions = reduces ? job.engine.reductions : Reductions();
+  if (reductions.merge_neurons) receipt.reductions.emplace_back("merge_neurons");
+  if (reductions.fold_constants) receipt.reductions.emplace_back("fold_constants");
+  if (reductions.drop_unread) receipt.reductions.emplace_back("drop_unread");
+  receipt.first_sample = job.samples->first_sample();
+  receipt.leaves = std::move(leaves);
+  receipt.made_by = report_head("varve infer");
+  receipt.made_by["backend"] = job.options.backend;
+  receipt.made_by["ranks"] = job.communicator.size();
+  receipt.seal();
+  varve::write_receipt(job.options.receipt, receipt);
+}
+
+/// Collects the results of all ranks, writes all outputs and prints the result. Returns the exit code, on every rank.
+int finish_job(InferJob& job, Stopwatch const& total_time) {
+  Stopwatch const write_time;
+  job.communicator.together(require_unchanged_inputs);
+  auto outcome = collect(job);
+  int exit_code = 0;
+  job.communicator.together([&] {
+    if (!job.communicator.is_root()) return;
+    write_lists(job.options, outcome, job.samples->first_sample());
+    write_receipt(job, std::move(outcome.leaves));
+    job.report["phases"]["write"] = write_time.seconds();
+    job.report.update({{"survivors", outcome.live_samples.size()},
+                       {"activation_hash", fmt::format("{:016x}", outcome.activation_hash)},
+                       {"live_edges", outcome.live_edges}});
+    bool const matches = !job.truth || add_comparison(job.report, repeat_truth(job), outcome.live_samples);
+    exit_code = matches ? 0 : 1;
+    job.report["phases"]["total"] = total_time.seconds();
+    if (!job.options.report.empty()) write_report(job.options.report, job.report);
+    print_result(job.report); // last: a failure to print loses no output
+  });
+  return static_cast<int>(job.communicator.sum(static_cast<std::uint64_t>(exit_code)));
+}
 
 /// True if a stop signal has come to this rank, or, with Schedule::together, to any rank.
 bool has_to_stop(InferJob const& job) {
@@ -131,13 +542,10 @@ int infer(InferOptions const& options) {
 } // namespace
 
 void add_infer(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand("infer", "Run samples through a network and say which survive");
-  auto const options = std::make_shared<InferOptions>();
-  add_infer_options(*command, *options);
-  std::vector<std::string> outputs;
-  for (auto const& output : infer_outputs) outputs.emplace_back(output.option);
-  add_options_file(*command, options->options_file, outputs);
-  command->callback([options, &action] { action = {[options] { return infer(*options); }, true, true}; });
+  auto [command, options] = add_command<InferOptions>(
+      command_line, action, "infer", "Run samples through a network and say which survive", infer, true, true);
+  add_infer_options(command, options);
+  add_options_file(command, options.options_file, options.files.output_options());
 }
 
 } // namespace varve

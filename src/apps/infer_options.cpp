@@ -23,25 +23,30 @@ Json or_null(std::optional<Value> const& value) {
 std::string hexadecimal(std::uint64_t number) { return fmt::format("{:016x}", number); }
 
 void add_files(CLI::App& command, InferOptions& options) {
-  add_data(command, options.network, options.input);
+  auto& files = options.files;
+  add_data(command, files, options.network, options.input);
   add_network_in_text(command, options.challenge);
-  OptionGroup const files(command);
-  files.add("--samples", options.samples,
+  OptionGroup const shown(command);
+  shown.add("--samples", options.samples,
             "run only the samples FIRST:LAST, both included; numbers begin at 1, or at the first number that a sample "
             "file states");
-  files.add("--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
-  files.add("--categories", options.categories, "write the numbers of the surviving samples, from 1");
-  files.add("--activations", options.activations, "write the last activations as a sparse sample file (.safetensors)");
-  files.add("--predictions", options.predictions,
-            "write for each sample the neuron with the largest activation, both numbered from 1");
-  files.add("--report", options.report, "write everything measured and decided as JSON");
-  files.add("--journal", options.journal,
-            "keep finished batches in FILE (other ranks: FILE.1, FILE.2, ...): the same command continues a run that "
-            "was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  shown.reads(files, "--truth", options.truth, "true categories to compare with (exit code 1 if they differ)");
+  shown.writes(files, "--categories", options.categories, Content::lines,
+               "write the numbers of the surviving samples, from 1");
+  shown.writes(files, "--activations", options.activations, Content::container,
+               "write the last activations as a sparse sample file (.safetensors)");
+  shown.writes(files, "--predictions", options.predictions, Content::lines,
+               "write for each sample the neuron with the largest activation, both numbered from 1");
+  shown.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
+  shown.writes(
+      files, "--journal", options.journal, Content::journal,
+      "keep finished batches in FILE (other ranks: FILE.1, FILE.2, ...): the same command continues a run that "
+      "was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   OptionGroup(command, "Proof")
-      .add("--receipt", options.receipt,
-           "write digests of the network, of all samples and of their last activations, with which varve audit checks "
-           "the run by computing some samples again");
+      .writes(
+          files, "--receipt", options.receipt, Content::json,
+          "write digests of the network, of all samples and of their last activations, with which varve audit checks "
+          "the run by computing some samples again");
 }
 
 void add_memory_limits(CLI::App& command, InferOptions& options) {
@@ -148,29 +153,12 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
 }
 
-FileRoles file_roles(InferOptions const& options) {
-  FileRoles files;
-  files.reads("--network", options.network);
-  files.reads("--input", options.input);
-  files.reads("--truth", options.truth);
-  files.reads("--options", options.options_file);
-  for (auto const& output : infer_outputs) files.writes(output.option, options.*output.path, output.content);
-  return files;
-}
-
 SampleIndex most_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
 SampleIndex least_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 17U : SampleIndex{0};
-}
-
-std::vector<std::string> output_paths(InferOptions const& options) {
-  std::vector<std::string> paths;
-  for (auto const& output : infer_outputs)
-    if (output.content != Content::journal && !(options.*output.path).empty()) paths.push_back(options.*output.path);
-  return paths;
 }
 
 Json describe_run(InferOptions const& options, SampleReader const& samples) {

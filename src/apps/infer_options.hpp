@@ -1,13 +1,11 @@
 #pragma once
 
-#include "apps/computing_options.hpp"
+#include "apps/options.hpp"
 #include "distribute/run_batches.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
-#include "io/file_roles.hpp"
 #include "io/sample_reader.hpp"
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -31,27 +29,12 @@ struct InferOptions : ComputingOptions {
   bool share_devices = false;
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;
+  CommandFiles files; ///< that the options above name, but for --options
 
   /// The number of the first sample, and of the first neuron, in truth, categories and predictions.
   SampleIndex first_number() const { return zero_based ? 0 : 1; }
   WantedOfBatch wanted() const { return {{!activations.empty(), !predictions.empty()}, !receipt.empty()}; }
 };
-
-/// An option of `varve infer` that names an output.
-struct InferOutput {
-  char const* option;
-  std::string InferOptions::*path;
-  Content content;
-};
-
-/// All of them.
-inline constexpr std::array<InferOutput, 6> infer_outputs = {
-    {{"--categories", &InferOptions::categories, Content::lines},
-     {"--predictions", &InferOptions::predictions, Content::lines},
-     {"--activations", &InferOptions::activations, Content::container},
-     {"--report", &InferOptions::report, Content::json},
-     {"--receipt", &InferOptions::receipt, Content::json},
-     {"--journal", &InferOptions::journal, Content::journal}}};
 
 /// Adds all options of `varve infer`.
 void add_infer_options(CLI::App& command, InferOptions& options);
@@ -74,9 +57,6 @@ std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 /// of half of it if the backend has a device with its own memory.
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 
-/// All files that the command reads and writes, with the options that name them.
-FileRoles file_roles(InferOptions const& options);
-
 /// The most samples a rank should take at a time; larger batches would not be faster and would overlap less with
 /// reading.
 SampleIndex most_samples_at_a_time(Backend backend);
@@ -84,9 +64,6 @@ SampleIndex most_samples_at_a_time(Backend backend);
 /// The samples below which a rank's device is no longer busy: few of them survive to the late layers, which then take
 /// as long for few as for many. 0 on processors.
 SampleIndex least_samples_at_a_time(Backend backend);
-
-/// The paths of all requested outputs but the journal.
-std::vector<std::string> output_paths(InferOptions const& options);
 
 /// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
 /// division into batches. Throws InputError if a file cannot be read.

@@ -1,17 +1,20 @@
 #include "apps/command.hpp"
-#include "apps/multiply_options.hpp"
-#include "apps/multiply_report.hpp"
 #include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
+#include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "core/types.hpp"
 #include "distribute/ranks.hpp"
 #include "distribute/record_store.hpp"
 #include "distribute/shared_product.hpp"
 #include "distribute/stop_signal.hpp"
+#include "io/checksum.hpp"
 #include "io/dense_file.hpp"
+#include "io/file_roles.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/matrix_block.hpp"
@@ -20,10 +23,14 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +39,289 @@
 
 namespace varve {
 namespace {
+
+/// The options of `varve multiply` as given by the user.
+struct MultiplyOptions {
+  std::string a, b, added; ///< files; `added` is C0
+  std::string output, report, journal;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  double alpha = 1.0;
+  std::optional<double> beta; ///< default: 1 with C0
+  std::string precision = "float";
+  std::string product = "own"; ///< or "library"
+  std::optional<std::uint64_t> tile;
+  std::string backend = to_string(compiled_backends().front());
+  std::optional<double> device_memory_limit; ///< in GiB
+  bool no_peer_tiles = false;
+  bool share_devices = false;
+  CommandFiles files; ///< that the options above name
+};
+
+constexpr char const* multiply_footer = R"(
+C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply-adds in the precision, in ascending order
+of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
+depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --product library
+a library adds up in its own order, which may depend on all of them.
+Matrices are .safetensors files with an array `matrix` of 32-bit or 64-bit floating point (src/io/FORMAT.md).
+The matrices may be larger than the device, and than memory: tiles of A and B are kept on the device while there is room.
+Under mpirun, srun or flux the ranks share the tiles; start one rank per device. docs/products.md says how it works.
+Exit codes: 0 success; 2 wrong usage; 3 bad input, also a number too large for the precision; 4 not enough memory, or an
+output that cannot be written; 5 stopped by a signal, and the same command continues from the journal.
+Example:
+  varve multiply A.safetensors B.safetensors --transpose-b --output C.safetensors --report report.json)";
+
+nlohmann::ordered_json identity_of(std::string const& matrix) {
+  if (matrix.empty()) return nullptr;
+  return fmt::format("{:016x}", file_checksum(matrix));
+}
+
+/// Adds the options to the subcommand.
+void add_options(CLI::App& command, MultiplyOptions& options) {
+  command.footer(multiply_footer);
+  auto& files = options.files;
+  OptionGroup const shown(command);
+  shown.reads(files, "A", options.a, "left matrix (.safetensors)")->required();
+  shown.reads(files, "B", options.b, "right matrix (.safetensors)")->required();
+  shown.writes(files, "--output", options.output, Content::container,
+               "write C (.safetensors); without it only the hash of C is printed, by which products can be compared");
+  shown.add("--transpose-a", options.transpose_a, "op(A) is A transposed");
+  shown.add("--transpose-b", options.transpose_b, "op(B) is B transposed");
+  shown.add("--alpha", options.alpha, "factor of the product");
+  shown.add("--beta", options.beta, "factor of the matrix of --add (default: 1)");
+  shown.reads(files, "--add", options.added, "matrix C0 to add, of the shape of C (.safetensors)");
+  add_precision(shown, options.precision);
+  add_backend(command, options.backend);
+  shown.writes(files, "--journal", options.journal, Content::journal,
+               "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was killed, or "
+               "stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  shown.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
+  OptionGroup const memory(command, "Tiles and memory");
+  memory.add("--tile", options.tile,
+             "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)",
+             above_zero());
+  memory.add("--device-memory-limit", options.device_memory_limit,
+             "device memory (GiB) for tiles (default: nine tenths of what is free; on CPUs half of the memory)",
+             above_zero());
+  memory.add("--product", options.product,
+             "own: the same bits everywhere; library: gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it has "
+             "one), faster where bits need not agree, in builds that have it",
+             CLI::IsMember({"own", "library"}));
+  add_share_devices(command, options.share_devices);
+  add_tuning(command, {{"peer-tiles",
+                        {"on", "off"},
+                        "ranks of a machine copy tiles of A and B from each other's devices",
+                        [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }}});
+}
+
+/// Throws UsageError if options contradict each other or a number is not finite.
+void require_valid(MultiplyOptions const& options) {
+  auto const require_finite = [](char const* name, double number) {
+    if (!std::isfinite(number)) throw UsageError(fmt::format("{} is {}, expected a finite number", name, number));
+  };
+  require_finite("--alpha", options.alpha);
+  require_finite("--beta", options.beta.value_or(1.0));
+  if (options.beta && options.added.empty()) throw UsageError("--beta needs --add");
+  if (!options.journal.empty() && options.output.empty()) throw UsageError("--journal needs --output");
+}
+
+/// What the bits of a tile depend on, for journals.
+nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
+  nlohmann::ordered_json run = {{"command", "multiply"},
+                                {"A", identity_of(options.a)},
+                                {"B", identity_of(options.b)},
+                                {"C0", identity_of(options.added)},
+                                {"transpose A", options.transpose_a},
+                                {"transpose B", options.transpose_b},
+                                {"alpha", options.alpha},
+                                {"beta", options.beta.value_or(1.0)},
+                                {"precision", options.precision},
+                                {"tile", tile}};
+  if (options.product != "own") run["product"] = options.product;
+  return run;
+}
+
+/// What one rank did.
+struct RankProducts {
+  std::uint64_t num_tasks = 0;
+  double seconds = 0.0;         ///< until the rank found no further task
+  std::size_t memory_bytes = 0; ///< of its tasks and tiles
+  ProductTraffic traffic;
+  std::vector<TilePeer> peers; ///< other ranks of its machine
+};
+
+/// What is known of a product, for the terminal and the report.
+struct ProductFacts {
+  ProductTiles tiles;
+  ProductMemory memory; ///< of rank 0
+  std::vector<RankDevice> devices;
+  std::vector<Json> ranks;     ///< as described by describe_rank()
+  std::uint64_t num_tasks = 0; ///< tiles, found and computed
+  std::uint64_t num_found = 0; ///< tiles that the journal held
+  std::uint64_t num_discarded_bytes = 0;
+  double run_seconds = 0.0;
+  double total_seconds = 0.0;
+  std::uint64_t hash = 0;
+  std::size_t element_size = 4;
+};
+
+double sum(std::vector<Json> const& ranks, char const* name) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0.0,
+                         [&](double total, Json const& rank) { return total + rank.at(name).get<double>(); });
+}
+
+double num_fma(ProductShape const& shape) {
+  return static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
+}
+
+/// Bytes of A and B that all ranks together must bring to their devices at least; the memory of finished sums counts as
+/// cache.
+double least_bytes(ProductFacts const& facts) {
+  std::vector<double> memories;
+  for (auto const& rank : facts.ranks) memories.push_back(rank.at("memory_bytes"));
+  return least_traffic(facts.tiles.shape, facts.element_size, memories);
+}
+
+/// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
+Json cache_of(RankProducts const& rank) {
+  auto const& traffic = rank.traffic;
+  auto const& peers = traffic.peers;
+  Json json = {
+      {"tiles",
+       {{"own", traffic.num_hits}, {"peers", peers.num_copied}, {"host", traffic.num_misses - peers.num_copied}}},
+      {"bytes", {{"peers", peers.bytes}, {"host", traffic.brought_bytes - peers.bytes}}},
+      {"lost", peers.num_lost},
+      {"peer_wait_seconds", peers.wait_seconds},
+      {"peers", Json::array()}};
+  for (auto const& peer : rank.peers) {
+    json["peers"].push_back({{"rank", peer.rank}, {"used", peer.obstacle.empty()}});
+    if (!peer.obstacle.empty()) json["peers"].back()["obstacle"] = peer.obstacle;
+  }
+  return json;
+}
+
+/// What devices copied from each other, and which do not.
+void print_peers(std::vector<Json> const& ranks) {
+  Json all = {{"tiles", 0U}, {"bytes", 0.0}, {"seconds", 0.0}};
+  std::size_t num_peers = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto const& cache = ranks[rank].at("tile_cache");
+    all["tiles"] = all["tiles"].get<std::uint64_t>() + cache["tiles"]["peers"].get<std::uint64_t>();
+    all["bytes"] = all["bytes"].get<double>() + cache["bytes"]["peers"].get<double>();
+    all["seconds"] = all["seconds"].get<double>() + cache["peer_wait_seconds"].get<double>();
+    num_peers += cache["peers"].size();
+    for (auto peer : cache["peers"]) {
+      peer["own"] = rank;
+      print_lines({"peers     rank {own} copies no tiles from rank {rank}: {obstacle}"}, peer);
+    }
+  }
+  if (num_peers == 0) return;
+  print_lines(
+      {"peers     {tiles} tiles, {bytes:B} of what was brought, copied from devices of other ranks; {seconds:s} "
+       "waited for them"},
+      all);
+}
+
+/// What a rank did, for the report; with its events, if there is a timeline.
+Json describe_rank(RankProducts const& rank, ProductTimeline const* timeline) {
+  auto const& traffic = rank.traffic;
+  Json json = {{"tasks", rank.num_tasks},
+               {"seconds", rank.seconds},
+               {"memory_bytes", rank.memory_bytes},
+               {"hits", traffic.num_hits},
+               {"misses", traffic.num_misses},
+               {"brought_bytes", traffic.brought_bytes},
+               {"bytes_without_cache", traffic.all_bytes},
+               {"tile_cache", cache_of(rank)},
+               {"read_seconds", traffic.read_seconds},
+               {"wait_seconds", traffic.wait_seconds},
+               {"finish_seconds", traffic.take_seconds},
+               {"events", Json::array()},
+               {"dropped_events", timeline == nullptr ? 0 : timeline->num_dropped()}};
+  if (timeline == nullptr) return json;
+  for (auto const& event : timeline->events()) {
+    json["events"].push_back({{"what", name_of(event.what)}, {"begin", event.begin}, {"end", event.end}});
+    if (event.what != ProductEvent::What::wait)
+      json["events"].back().update({{"task", event.task}, {"lane", event.lane}});
+  }
+  return json;
+}
+
+/// The report of a product.
+Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto const& [shape, tile, step] = facts.tiles;
+  auto json = report_head("varve multiply");
+  json["a"] = {{"name", options.a}, {"transposed", options.transpose_a}};
+  json["b"] = {{"name", options.b}, {"transposed", options.transpose_b}};
+  if (!options.added.empty()) json["c0"] = {{"name", options.added}};
+  json["alpha"] = options.alpha;
+  if (!options.added.empty()) json["beta"] = options.beta.value_or(1.0);
+  json["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
+  json["precision"] = options.precision;
+  json["backend"] = options.backend;
+  add_devices(json, facts.devices);
+  json["product"] = options.product;
+  json["tiles"] = {{"tile", tile}, {"step", step}, {"tiles", facts.tiles.num_tasks()}, {"tasks", facts.num_tasks}};
+  auto const& memory = facts.memory;
+  json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
+                    {"bytes_of_task", memory.lane_bytes},
+                    {"kept_tiles", memory.num_slots},
+                    {"bytes_of_tile", memory.slot_bytes},
+                    {"bytes", memory.bytes()},
+                    {"least_traffic_bytes", least_bytes(facts)}};
+  if (!options.journal.empty()) {
+    json["journal"] = {
+        {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
+  }
+  json["peer_tiles"] = !options.no_peer_tiles;
+  json["ranks"] = facts.ranks;
+  json["run_seconds"] = facts.run_seconds;
+  json["seconds"] = facts.total_seconds;
+  json["fma"] = num_fma(shape);
+  json["hash"] = fmt::format("{:016x}", facts.hash);
+  return json;
+}
+
+/// The lines before and after the product.
+void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto shown = multiply_report(options, facts);
+  shown["ranks"] = facts.devices.size();
+  if (facts.devices.size() > 1) shown["plural"] = "s";
+  if (options.transpose_a) shown["a"]["how"] = "transposed";
+  if (options.transpose_b) shown["b"]["how"] = "transposed";
+  shown["engine"] = options.product == "library" ? "gemm of Kokkos Kernels" : "varve";
+  print_lines({"A         {a/name}[ {a/how}]: {shape/rows} x {shape/depth}",
+               "B         {b/name}[ {b/how}]: {shape/depth} x {shape/columns}", "C0        {c0/name}",
+               options.output.empty() ? "C         kept nowhere, as there is no --output" : ""},
+              shown);
+  print_devices(shown);
+  print_lines({"engine    {engine} on {backend}: {devices/0}, {precision}; {ranks} rank[{plural}]",
+               "tiles     {tiles/tiles} of {tiles/tile} x {tiles/tile}, in steps of {tiles/step}; "
+               "{memory/tasks_at_a_time} at a time, room for {memory/kept_tiles} of A and B in {memory/bytes:B}",
+               facts.num_found > 0 ? "resumed   {journal/found_tiles} of {tiles/tasks} tiles found" : ""},
+              shown);
+}
+
+void print_result(MultiplyOptions const& options, ProductFacts const& facts) {
+  auto shown = multiply_report(options, facts);
+  if (facts.ranks.size() > 1) {
+    std::vector<std::string> tasks;
+    for (auto const& rank : facts.ranks) tasks.push_back(rank.at("tasks").dump());
+    shown["shares"] = list_of(tasks);
+  }
+  shown["brought"] = sum(facts.ranks, "brought_bytes");
+  shown["uncached"] = sum(facts.ranks, "bytes_without_cache");
+  if (facts.num_found == 0) {
+    shown["least"] = least_bytes(facts);
+    shown["rate"] = num_fma(facts.tiles.shape) / facts.run_seconds;
+  }
+  print_lines({"ranks     tiles {shares}"}, shown);
+  print_peers(facts.ranks);
+  print_lines({"traffic   {brought:B} brought to devices, {uncached:B} without a cache[, no less than {least:B}]",
+               "time      {run_seconds:s}, {seconds:s} with writing[; {rate:fma/s}]",
+               "product   {shape/rows} x {shape/columns}   hash {hash}"},
+              shown);
+}
 
 constexpr std::size_t most_in_run = 32; ///< tiles of a band that one rank takes, so that they share inputs on it
 
@@ -67,34 +357,24 @@ public:
 private:
   void open_files() {
     ranks_.together([&] { require_valid(options_); });
-    ranks_.together([&] {
-      auto const files = file_roles(options_);
-      files.require_readable_by(static_cast<std::size_t>(ranks_.size()));
-      if (ranks_.is_root()) check_files(files);
-    });
+    check_files(options_.files.roles(), ranks_);
     ranks_.together([&] {
       a_ = std::make_unique<DenseFile>(options_.a);
       b_ = std::make_unique<DenseFile>(options_.b);
       if (!options_.added.empty()) added_ = std::make_unique<DenseFile>(options_.added);
       facts_.tiles.shape = shape_of_product();
-      if (!ranks_.is_root()) return;
-      if (!options_.output.empty()) require_writable(options_.output);
-      if (!options_.report.empty()) require_writable(options_.report);
+      if (ranks_.is_root()) options_.files.require_writable();
     });
     require_same_matrices();
   }
 
   void require_same_matrices() {
-    std::vector<RankInput> inputs;
-    for (auto const& [role, matrix] :
-         {std::pair("A ", options_.a), std::pair("B ", options_.b), std::pair("--add ", options_.added)})
-      if (!matrix.empty()) inputs.push_back({role + matrix, {matrix}});
     auto const& shape = facts_.tiles.shape;
     require_same_inputs(ranks_,
                         {{"the number of rows of C", shape.rows},
                          {"the number of columns of C", shape.columns},
                          {"the inner dimension", shape.depth}},
-                        inputs);
+                        options_.files.inputs());
   }
 
   /// The shape of C. Throws InputError if the shapes of the matrices do not fit.
@@ -347,10 +627,9 @@ int multiply(MultiplyOptions const& options) {
 } // namespace
 
 void add_multiply(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand("multiply", "Multiply dense matrices of any size: C = alpha A B");
-  auto const options = std::make_shared<MultiplyOptions>();
-  add_options(*command, *options);
-  command->callback([options, &action] { action = {[options] { return multiply(*options); }, true, true}; });
+  auto [command, options] = add_command<MultiplyOptions>(
+      command_line, action, "multiply", "Multiply dense matrices of any size: C = alpha A B", multiply, true, true);
+  add_options(command, options);
 }
 
 } // namespace varve

@@ -1,6 +1,12 @@
 #pragma once
 
+#include "apps/report.hpp"
+#include "distribute/communicator.hpp"
+#include "distribute/ranks.hpp"
+#include "engine/inference.hpp"
 #include "io/challenge.hpp"
+#include "io/file_roles.hpp"
+#include "library/engine_options.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -13,6 +19,42 @@
 #include <vector>
 
 namespace varve {
+
+/// The files that options of a command name: each is declared once, with its option, and all checks go through them.
+class CommandFiles {
+public:
+  /// `path` is read when files are checked. `content`: of an output; nullopt for an input.
+  void add(std::string const& option, std::string const& path, std::optional<Content> content) {
+    all_.push_back({option, &path, content});
+  }
+
+  /// What they are for; files whose option was not given are left out.
+  FileRoles roles() const;
+
+  /// Throws UsageError or ResourceError if an output other than a journal cannot be written. Leaves nothing behind.
+  void require_writable() const;
+
+  /// The inputs, for a comparison of what the ranks read; --network is one in text if these options say so.
+  std::vector<RankInput> inputs(ChallengeOptions const& challenge = {}) const;
+
+  /// The options that name outputs.
+  std::vector<std::string> output_options() const;
+
+private:
+  struct File {
+    std::string option;
+    std::string const* path;
+    std::optional<Content> content;
+  };
+  std::vector<File> all_;
+};
+
+/// Checks the files of a command (FileRoles::require_sound), removes partial outputs that killed runs left, and reports
+/// on standard error those it must keep. Call it before anything is read or written. Throws as require_sound does.
+void check_files(FileRoles const& files);
+
+/// The same for a command of several ranks, each of which must be able to read every input. Collective.
+void check_files(FileRoles const& files, Communicator const& ranks);
 
 /// Declares options of a command under one title. --help shows those without a title, --help-all all of them.
 class OptionGroup {
@@ -33,6 +75,17 @@ public:
     }
     if (!title_.empty()) option->group(title_);
     return option;
+  }
+
+  /// Adds an option that names a file and puts the file into `files`, which must stay where `path` stays.
+  CLI::Option* reads(CommandFiles& files, std::string const& name, std::string& path, std::string const& help) const {
+    files.add(name, path, std::nullopt);
+    return add(name, path, help);
+  }
+  CLI::Option* writes(CommandFiles& files, std::string const& name, std::string& path, Content content,
+                      std::string const& help) const {
+    files.add(name, path, content);
+    return add(name, path, help);
   }
 
 private:
@@ -62,7 +115,7 @@ void add_tuning(CLI::App& command, std::vector<TuningKey> const& keys);
 
 /// Options that several commands share: --network and --input, which are required; --backend; --precision;
 /// --share-devices.
-void add_data(CLI::App& command, std::string& network, std::string& input);
+void add_data(CLI::App& command, CommandFiles& files, std::string& network, std::string& input);
 void add_backend(CLI::App& command, std::string& backend, std::string const& condition = "");
 void add_precision(OptionGroup const& options, std::string& precision, std::string const& condition = "");
 void add_share_devices(CLI::App& command, bool& share_devices);
@@ -81,5 +134,33 @@ inline constexpr char const* input_help =
 
 /// The bytes of an option in GiB; none if it was not given.
 std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes);
+
+/// How a network is computed: options that several commands share, as given by the user.
+struct ComputingOptions {
+  std::string backend = to_string(compiled_backends().front());
+  std::string precision = "float";
+  NamedOptions named;
+  std::optional<std::size_t> batch;
+};
+
+/// Adds --backend, --precision and the options of the arithmetic. `condition`: what the help says before each, such as
+/// "with --plan: ".
+void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition = "");
+
+/// Adds the engine's options of this kind but for the one named `except`.
+void add_engine_options(CLI::App& command, ComputingOptions& options, OptionKind kind, std::string const& except = "",
+                        std::string const& condition = "");
+
+/// Adds --batch.
+void add_batch(CLI::App& command, ComputingOptions& options);
+
+/// Adds precision and the engine's options to a report or record, by their keys.
+void add_options(Json& report, ComputingOptions const& options);
+
+/// Converts the options to those of the engine. Throws UsageError about an unknown name.
+InferenceOptions engine_options(ComputingOptions const& options);
+
+/// The precision that an option accepts by this name.
+Precision precision_of(std::string const& name);
 
 } // namespace varve

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/cli_types.hpp"
+#include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"

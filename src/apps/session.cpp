@@ -2,7 +2,6 @@
 
 #include "apps/command.hpp"
 #include "apps/command_line.hpp"
-#include "apps/documents.hpp"
 #include "apps/options.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"

@@ -35,6 +35,17 @@ std::string failure_of_output() {
   return {};
 }
 
+Progress terminal_progress(std::string const& what) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [what](std::size_t done, std::size_t total) {
+    constexpr std::size_t width = 40;
+    std::size_t const filled = total == 0 ? width : done * width / total;
+    fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {}/{}", what, "", filled, "", width - filled, done, total);
+    if (done == total) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
 void flush_output() {
   if (auto const failure = failure_of_output(); !failure.empty()) throw ResourceError(failure);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "io/challenge.hpp"
+
 #include <string>
 
 namespace varve {
@@ -10,6 +12,9 @@ void open_missing_streams();
 
 /// Prints one line on standard error. Never throws: exit_code_of_streams() notices a failed write.
 void say(std::string const& sentence);
+
+/// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
+Progress terminal_progress(std::string const& what);
 
 /// Flushes standard output. Throws ResourceError if it cannot be written.
 void flush_output();

@@ -1,10 +1,11 @@
 #include "apps/train_options.hpp"
 
-#include "apps/computing_options.hpp"
 #include "apps/options.hpp"
 #include "core/error.hpp"
+#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
+#include "io/sample_file.hpp"
 #include "training/checkpoint.hpp"
 #include "training/checkpoint_lock.hpp"
 #include "training/training_receipt.hpp"
@@ -19,31 +20,37 @@ namespace varve {
 namespace {
 
 void add_files(CLI::App& command, TrainOptions& options) {
-  add_data(command, options.network, options.input);
+  auto& files = options.files;
+  add_data(command, files, options.network, options.input);
   OptionGroup const shown(command);
-  shown.add("--labels", options.labels,
-            "classes of the samples, from 0: .safetensors, IDX, or text with one per line (default: those in --input)");
-  shown.add("--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
-  shown.add("--output", options.output, "write the trained network (.safetensors)")->required();
-  shown.add("--best", options.best,
-            "write the network of the epoch with the least validation loss so far (.safetensors), of equal ones the "
-            "first");
-  shown.add("--checkpoint", options.checkpoint,
-            "keep the state of the training in FILE (.safetensors) and the state before in FILE.previous: the same "
-            "command continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  shown.reads(
+      files, "--labels", options.labels,
+      "classes of the samples, from 0: .safetensors, IDX, or text with one per line (default: those in --input)");
+  shown.reads(files, "--validation", options.validation, "samples to measure loss and accuracy with after each epoch");
+  shown
+      .writes(files, "--output", options.output, Content::network_or_samples,
+              "write the trained network (.safetensors)")
+      ->required();
+  shown.writes(files, "--best", options.best, Content::network_or_samples,
+               "write the network of the epoch with the least validation loss so far (.safetensors), of equal ones the "
+               "first");
+  shown.writes(files, "--checkpoint", options.checkpoint, Content::container,
+               "keep the state of the training in FILE (.safetensors) and the state before in FILE.previous: the same "
+               "command continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   OptionGroup const more(command, "More files");
-  more.add("--targets", options.targets,
-           "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
-  more.add("--validation-labels", options.validation_labels,
-           "classes of the validation samples (default: those in --validation)");
-  more.add("--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
+  more.reads(files, "--targets", options.targets,
+             "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
+  more.reads(files, "--validation-labels", options.validation_labels,
+             "classes of the validation samples (default: those in --validation)");
+  more.reads(files, "--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
   more.add("--checkpoint-every", options.checkpoint_every, "steps between checkpoints, besides those after each epoch",
            above_zero());
-  more.add("--history", options.history, "write loss and accuracy of each epoch as a table (.tsv)");
-  more.add("--report", options.report, "write everything measured and decided as JSON");
+  more.writes(files, "--history", options.history, Content::plain_lines,
+              "write loss and accuracy of each epoch as a table (.tsv)");
+  more.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
   OptionGroup const proof(command, "Proof");
-  auto* const receipt = proof.add(
-      "--receipt", options.receipt,
+  auto* const receipt = proof.writes(
+      files, "--receipt", options.receipt, Content::json,
       "write digests of the network, of all data and of the states of the training, with which varve audit checks "
       "it by computing some steps again");
   proof.add("--receipt-every", options.receipt_every, "steps between states that the receipt records", above_zero())
@@ -188,12 +195,10 @@ void require_writable_outputs(TrainOptions const& options) {
                                    "(networks in text have one bias for all neurons)",
                                    option, path));
     }
-    require_writable(path);
   };
   require_network("--output", options.output);
   if (!options.best.empty()) require_network("--best", options.best);
-  for (auto const* const path : {&options.checkpoint, &options.history, &options.report, &options.receipt})
-    if (!path->empty()) require_writable(*path);
+  options.files.require_writable();
   if (options.receipt_checkpoints.empty()) return;
   std::error_code error; // the next call says what is wrong
   std::filesystem::create_directories(options.receipt_checkpoints, error);
@@ -201,28 +206,37 @@ void require_writable_outputs(TrainOptions const& options) {
 }
 
 FileRoles file_roles(TrainOptions const& options) {
-  FileRoles files;
-  files.reads("--network", options.network);
-  files.reads("--input", options.input);
-  files.reads("--labels", options.labels);
-  files.reads("--targets", options.targets);
-  files.reads("--validation", options.validation);
-  files.reads("--validation-labels", options.validation_labels);
-  files.reads("--validation-targets", options.validation_targets);
-  files.writes("--output", options.output, Content::network_or_samples);
-  files.writes("--best", options.best, Content::network_or_samples);
-  files.writes("--checkpoint", options.checkpoint, Content::container);
-  if (!options.checkpoint.empty()) {
-    auto const previous = previous_generation(options.checkpoint);
-    std::error_code error; // of a run that was killed while the checkpoint had both names
-    if (!std::filesystem::equivalent(options.checkpoint, previous, error))
-      files.writes("the previous --checkpoint", previous, Content::container);
-    files.writes("the lock of --checkpoint", lock_of_checkpoint(options.checkpoint), Content::container);
-  }
-  files.writes("--history", options.history, Content::plain_lines);
-  files.writes("--report", options.report, Content::json);
-  files.writes("--receipt", options.receipt, Content::json);
+  auto files = options.files.roles();
+  if (options.checkpoint.empty()) return files;
+  auto const previous = previous_generation(options.checkpoint);
+  std::error_code error; // of a run that was killed while the checkpoint had both names
+  if (!std::filesystem::equivalent(options.checkpoint, previous, error))
+    files.writes("the previous --checkpoint", previous, Content::container);
+  files.writes("the lock of --checkpoint", lock_of_checkpoint(options.checkpoint), Content::container);
   return files;
+}
+
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss loss) {
+  AnsweredSamples read;
+  read.samples = open_samples(files.samples, network.num_inputs());
+  if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
+  read.files.samples = files.samples;
+  SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
+  bool const has_targets = loss == Loss::mean_square && files.labels.empty() &&
+                           kind_of(files.samples) == FileKind::container &&
+                           read_sample_header(files.samples).num_targets.has_value();
+  if (!files.targets.empty() || has_targets) {
+    if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
+    read.files.targets = files.targets.empty() ? files.samples : files.targets;
+    auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
+    read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
+    return read;
+  }
+  read.files.labels = files.labels.empty() ? files.samples : files.labels;
+  auto labels = open_labels(read.files.labels, range, OtherSamples::refused);
+  require_classes(labels, network.num_outputs(), read.files.labels);
+  read.answers.labels = std::move(labels.classes);
+  return read;
 }
 
 } // namespace varve

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "apps/cli_types.hpp"
+#include "apps/options.hpp"
 #include "engine/training.hpp"
 #include "io/file_roles.hpp"
 #include "training/recipe.hpp"
@@ -35,6 +35,7 @@ struct TrainOptions {
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit, device_memory_limit; ///< in GiB
   bool share_devices = false, reads_peers = true;
+  CommandFiles files; ///< that the options above name
 };
 
 /// Adds the options to the subcommand.
@@ -52,5 +53,22 @@ void require_writable_outputs(TrainOptions const& options);
 
 /// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(TrainOptions const& options);
+
+/// The files of samples and their answers as options name them; an empty name of answers means the file of the samples.
+struct AnswerFiles {
+  std::string samples, labels, targets;
+};
+
+/// Samples with their answers, and the files that hold them: either `labels` or `targets` has a name.
+struct AnsweredSamples {
+  SampleSet samples;
+  Answers answers;
+  AnswerFiles files;
+};
+
+/// Reads samples and their answers: targets, if a file of them is named or if the loss is mean-square and the file of
+/// the samples has some; else labels. Throws InputError if a file is broken, lacks answers, or holds no samples;
+/// UsageError if labels and targets are named.
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss loss);
 
 } // namespace varve

@@ -1,5 +1,4 @@
 #include "apps/command.hpp"
-#include "apps/computing_options.hpp"
 #include "apps/network_run.hpp"
 #include "apps/options.hpp"
 #include "apps/options_file.hpp"
@@ -33,6 +32,7 @@ struct TuneOptions : ComputingOptions {
   std::string network, input, output;
   std::optional<std::size_t> samples;
   std::size_t repeat = 7;
+  CommandFiles files;
 };
 
 /// The measurements of an alternative: options of `varve infer`, by name as in a tuning file, that change its speed but
@@ -258,12 +258,8 @@ void print_best(Tuner const& tuner, TuneOptions const& options) {
 }
 
 int tune(TuneOptions const& options) {
-  FileRoles files;
-  files.reads("--network", options.network);
-  files.reads("--input", options.input);
-  files.writes("--output", options.output, Content::json);
-  check_files(files);
-  if (!options.output.empty()) require_writable(options.output);
+  check_files(options.files.roles());
+  options.files.require_writable();
   auto const wanted = engine_options(options);
   auto const network = open_network(options.network);
   auto const range = options.samples ? std::optional(first_samples(options.input, *options.samples)) : std::nullopt;
@@ -289,19 +285,19 @@ int tune(TuneOptions const& options) {
 } // namespace
 
 void add_tune(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand("tune", "Find the fastest options for a network on this machine");
-  auto const options = std::make_shared<TuneOptions>();
-  add_data(*command, options->network, options->input);
-  OptionGroup const shown(*command);
-  shown.add("--samples", options->samples, "use only the first N samples", above_zero());
-  add_computing_options(*command, *options);
+  auto [command, options] = add_command<TuneOptions>(command_line, action, "tune",
+                                                     "Find the fastest options for a network on this machine", tune);
+  add_data(command, options.files, options.network, options.input);
+  OptionGroup const shown(command);
+  shown.add("--samples", options.samples, "use only the first N samples", above_zero());
+  add_computing_options(command, options);
   shown.add(
-      "--repeat", options->repeat,
+      "--repeat", options.repeat,
       "measurements of each alternative, alternating with the others; the median counts, and of fewer than 5 none "
       "is recommended",
       above_zero());
-  shown.add("--output", options->output, "write what was found as JSON, for varve infer --options");
-  command->callback([options, &action] { action.run = [options] { return tune(*options); }; });
+  shown.writes(options.files, "--output", options.output, Content::json,
+               "write what was found as JSON, for varve infer --options");
 }
 
 } // namespace varve

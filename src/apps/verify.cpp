@@ -2,25 +2,200 @@
 #include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
-#include "apps/verify_result.hpp"
+#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
+#include "io/categories.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
+#include "io/sample_file.hpp"
+#include "io/sample_reader.hpp"
 #include "network/layer_memory.hpp"
 #include "reference/infer.hpp"
+#include "reference/verdict.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace varve {
 namespace {
+
+/// A file written by varve infer: categories in text, or activations in a sample file.
+class ResultFile {
+public:
+  /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that
+  /// the file may hold more samples. Throws InputError if the file is broken, names samples that the input does not
+  /// contain, or lacks samples to be verified.
+  /// Categories count from `first_number`, 0 or 1.
+  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
+             SampleIndex first_number);
+
+  bool has_activations() const { return activations_ != nullptr; }
+
+  /// The file's results for some samples: which are alive, and their activations (without rows if the file holds
+  /// categories).
+  struct Part {
+    std::vector<bool> is_alive;
+    SampleSet activations;
+  };
+  Part part(std::size_t first, std::size_t last);
+
+private:
+  SampleIndex first_sample_ = 0;
+  std::vector<SampleIndex> categories_;
+  std::unique_ptr<SampleReader> activations_;
+  std::size_t skipped_ = 0; ///< number of samples in the file before the first one that is verified
+};
+
+/// A sample for which the file is wrong.
+struct Difference {
+  SampleIndex sample = 0;
+  bool is_alive = false;       ///< true category
+  bool is_found_alive = false; ///< category in the file
+  double distance = 0.0;       ///< largest difference of activations, in units of the sample's largest true activation
+};
+
+/// A sample whose category could change by rounding in double.
+struct NearTie {
+  SampleIndex sample = 0;
+  Verdict verdict;
+  bool is_alive_in_float = false; ///< category from the reference's plain loops, over the whole network
+  bool is_alive_in_double = false;
+};
+
+/// The outcome of verifying all samples.
+class Comparison {
+public:
+  /// `tolerance` is the largest accepted difference of activations, in units of the sample's largest true activation.
+  explicit Comparison(double tolerance) : tolerance_(tolerance) {}
+
+  void add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample);
+  void add(NearTie const& tie) { near_ties.push_back(tie); }
+
+  std::size_t num_samples = 0;
+  std::size_t num_alive = 0;
+  std::size_t num_certain_in_float = 0;
+  std::size_t num_certain_in_double = 0;
+  std::size_t num_other_nonzeros = 0; ///< number of samples whose set of nonzero activations differs
+  /// Largest difference of activations, in units of the sample's largest true activation.
+  double largest_distance = 0.0;
+  SampleIndex farthest_sample = 0;
+  /// Sample with the least margin; is_alive_in_float and is_alive_in_double are not set.
+  std::optional<NearTie> least_margin;
+  std::vector<Difference> differences;
+  std::vector<NearTie> near_ties;
+
+private:
+  double tolerance_;
+};
+
+/// A range of samples in the numbering of text files, which starts at 1.
+std::string range_text(SampleIndex first, SampleIndex count) { return fmt::format("{}:{}", first + 1, first + count); }
+
+/// The difference between two rows of activations.
+struct RowDistance {
+  /// Largest difference divided by the largest true activation; infinity if all true activations are 0.
+  double largest = 0.0;
+  bool other_nonzeros = false;
+};
+
+RowDistance distance_of(SparseMatrix const& truth, SparseMatrix const& found, std::size_t row) {
+  std::vector<double> values(truth.num_columns);
+  RowDistance distance;
+  double largest = 0.0;
+  for (EdgeOffset entry = truth.row_pointers[row]; entry < truth.row_pointers[row + 1]; ++entry) {
+    values[truth.column_indices[entry]] = truth.value(entry);
+    largest = std::max(largest, std::abs(truth.value(entry)));
+  }
+  std::vector<double> others(truth.num_columns);
+  for (EdgeOffset entry = found.row_pointers[row]; entry < found.row_pointers[row + 1]; ++entry)
+    others[found.column_indices[entry]] = found.value(entry);
+  for (std::size_t neuron = 0; neuron < values.size(); ++neuron) {
+    distance.other_nonzeros |= (values[neuron] == 0.0) != (others[neuron] == 0.0);
+    if (values[neuron] != others[neuron])
+      distance.largest = std::max(distance.largest, std::abs(values[neuron] - others[neuron]) / largest);
+  }
+  return distance;
+}
+
+ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
+                       SampleIndex first_number)
+    : first_sample_(samples.first_sample()) {
+  SampleIndex const count = samples.num_samples();
+  if (kind_of(path) != FileKind::container) {
+    categories_ = read_categories(path, first_number);
+    auto const is_outside = [&](SampleIndex sample) {
+      return sample < first_sample_ || sample >= first_sample_ + count;
+    };
+    auto const outside = std::ranges::find_if(categories_, is_outside);
+    if (outside != categories_.end() && !is_part) {
+      throw InputError(fmt::format("{} names sample {}, but the input holds samples {}; verify a part with --samples "
+                                   "FIRST:LAST",
+                                   path, *outside + 1, range_text(first_sample_, count)));
+    }
+    return;
+  }
+  require_width(path, read_sample_header(path).num_neurons, num_outputs, "outputs");
+  auto reader = std::make_unique<SampleFileReader>(path);
+  SampleIndex const first = reader->first_sample();
+  SampleIndex const held = reader->num_samples();
+  bool const holds_all = first <= first_sample_ && first + held >= first_sample_ + count;
+  if (!holds_all || (!is_part && held != count)) {
+    throw InputError(fmt::format("{} holds samples {}, expected {}", path, range_text(first, held),
+                                 range_text(first_sample_, count)));
+  }
+  skipped_ = static_cast<std::size_t>(first_sample_ - first);
+  activations_ = std::move(reader);
+}
+
+ResultFile::Part ResultFile::part(std::size_t first, std::size_t last) {
+  Part part;
+  part.is_alive.assign(last - first, false);
+  if (!has_activations()) {
+    auto const begin = std::ranges::lower_bound(categories_, first_sample_ + first);
+    for (auto sample = begin; sample != categories_.end() && *sample < first_sample_ + last; ++sample)
+      part.is_alive[static_cast<std::size_t>(*sample - first_sample_ - first)] = true;
+    return part;
+  }
+  part.activations = to_set(activations_->read(skipped_ + first, skipped_ + last));
+  auto const& matrix = part.activations.matrix;
+  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+    for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+      if (matrix.value(entry) != 0.0) part.is_alive[row] = true;
+  }
+  return part;
+}
+
+void Comparison::add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample) {
+  bool const has_activations = found.activations.num_samples() > 0;
+  for (std::size_t row = 0; row < truth.of_samples.size(); ++row) {
+    Verdict const& verdict = truth.of_samples[row];
+    SampleIndex const sample = first_sample + row;
+    ++num_samples;
+    num_alive += verdict.is_alive ? 1 : 0;
+    num_certain_in_float += verdict.is_certain_in_float ? 1 : 0;
+    num_certain_in_double += verdict.is_certain_in_double ? 1 : 0;
+    if (!least_margin || verdict.margin < least_margin->verdict.margin) least_margin = {sample, verdict, false, false};
+    RowDistance distance;
+    if (has_activations) distance = distance_of(truth.activations.matrix, found.activations.matrix, row);
+    num_other_nonzeros += distance.other_nonzeros ? 1 : 0;
+    if (distance.largest > largest_distance) {
+      largest_distance = distance.largest;
+      farthest_sample = sample;
+    }
+    if (verdict.is_alive != found.is_alive[row] || distance.largest > tolerance_)
+      differences.push_back({sample, verdict.is_alive, found.is_alive[row], distance.largest});
+  }
+}
 
 constexpr std::size_t lines_at_most = 100; // limit for each printed list
 constexpr char const* verify_footer = R"(
@@ -40,7 +215,7 @@ plain loops in double and in float.
 Exit codes: 0 all samples agree; 1 some differ; 2 wrong usage; 3 bad input; 4 not enough memory.)";
 
 struct VerifyOptions {
-  InferOptions files; ///< only network, input, challenge and samples are used
+  InferOptions run; ///< only network, input, challenge and samples are used
   std::string result;
   bool exact = false;
   double tolerance = 1e-3;
@@ -157,21 +332,17 @@ void print(Comparison const& comparison, bool has_activations, VerifyOptions con
 }
 
 int verify(VerifyOptions const& options) {
-  FileRoles roles;
-  roles.reads("--network", options.files.network);
-  roles.reads("--input", options.files.input);
-  roles.reads("--result", options.result);
-  check_files(roles);
+  check_files(options.run.files.roles());
   auto const memory = available_memory(Backend::serial);
-  auto const source = open_network(options.files.network, options.files.challenge);
+  auto const source = open_network(options.run.network, options.run.challenge);
   KeptNetwork const network(*source, memory / 4);
-  auto const range = parse_samples(options.files.samples);
-  auto const samples = open_sample_reader(options.files.input, network.layer(0).num_inputs(), range, memory / 4);
+  auto const range = parse_samples(options.run.samples);
+  auto const samples = open_sample_reader(options.run.input, network.layer(0).num_inputs(), range, memory / 4);
   auto const num_outputs = network.layer(network.num_layers() - 1).num_outputs();
-  ResultFile result(options.result, *samples, num_outputs, range.has_value(), options.files.first_number());
+  ResultFile result(options.result, *samples, num_outputs, range.has_value(), options.run.first_number());
   fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(network.name()), network.num_layers(),
              samples->num_neurons(), num_outputs);
-  fmt::print("input     {}: {} samples ({}:{})\n", printable(options.files.input), samples->num_samples(),
+  fmt::print("input     {}: {} samples ({}:{})\n", printable(options.run.input), samples->num_samples(),
              samples->first_sample() + 1, samples->first_sample() + samples->num_samples());
   fmt::print("judged    by {}\n", options.exact ? "exact arithmetic on the numbers stored" : "plain loops in double");
   Stopwatch const stopwatch;
@@ -185,26 +356,25 @@ int verify(VerifyOptions const& options) {
 } // namespace
 
 void add_verify(CLI::App& command_line, Action& action) {
-  auto* const command = command_line.add_subcommand(
-      "verify", "Check a result of varve infer against a reference in double or in exact arithmetic");
-  command->footer(verify_footer);
-  auto const options = std::make_shared<VerifyOptions>();
-  auto& files = options->files;
-  add_data(*command, files.network, files.input);
-  add_network_in_text(*command, files.challenge);
-  OptionGroup const shown(*command);
+  auto [command, options] = add_command<VerifyOptions>(
+      command_line, action, "verify",
+      "Check a result of varve infer against a reference in double or in exact arithmetic", verify, false);
+  command.footer(verify_footer);
+  auto& run = options.run;
+  add_data(command, run.files, run.network, run.input);
+  add_network_in_text(command, run.challenge);
+  OptionGroup const shown(command);
   shown
-      .add("--result", options->result,
-           "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
-           "truth, or activations (.safetensors) from varve infer --activations")
+      .reads(run.files, "--result", options.result,
+             "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
+             "truth, or activations (.safetensors) from varve infer --activations")
       ->required();
-  shown.add("--zero-based", files.zero_based, "categories in --result count from 0 (default: from 1)");
-  shown.add("--samples", files.samples, "verify only the samples FIRST:LAST, from 1, both included");
-  shown.add("--exact", options->exact, "judge by exact arithmetic instead of double");
-  shown.add("--tolerance", options->tolerance,
+  shown.add("--zero-based", run.zero_based, "categories in --result count from 0 (default: from 1)");
+  shown.add("--samples", run.samples, "verify only the samples FIRST:LAST, from 1, both included");
+  shown.add("--exact", options.exact, "judge by exact arithmetic instead of double");
+  shown.add("--tolerance", options.tolerance,
             "largest accepted error of an activation, in units of the sample's largest true activation",
             at_least_zero());
-  command->callback([options, &action] { action = {[options] { return verify(*options); }, false}; });
 }
 
 } // namespace varve
