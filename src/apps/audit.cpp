@@ -48,15 +48,19 @@ struct AuditOptions {
   std::optional<std::uint64_t> seed, prove;
 };
 
-/// Prints a line for each sentence about a file; true if there is none.
-bool print_differences(std::string const& file, std::vector<std::string> const& sentences) {
-  for (auto const& sentence : sentences) fmt::print("differs   {}: {}\n", printable(file), sentence);
-  return sentences.empty();
+/// Thrown when a file is not as in the receipt: ends the audit with these sentences about it.
+struct Mismatch {
+  std::string file;
+  std::vector<std::string> sentences;
+};
+
+void require_none(std::string const& file, std::vector<std::string> const& differences) {
+  if (!differences.empty()) throw Mismatch{file, differences};
 }
 
-/// The same for one sentence, which is no difference if it is empty.
-bool print_difference(std::string const& file, std::string const& sentence) {
-  return print_differences(file, sentence.empty() ? std::vector<std::string>() : std::vector{sentence});
+/// `sentence` says what differs.
+void require_same(bool is_same, std::string const& file, std::string const& sentence) {
+  if (!is_same) throw Mismatch{file, {sentence}};
 }
 
 /// Throws InputError unless this program computes by the numerics of a receipt.
@@ -92,23 +96,20 @@ std::optional<std::size_t> state_to_begin_with(AuditOptions const& options, Trai
   return std::nullopt;
 }
 
-/// True if network, samples and answers are those of the receipt; else prints what is not.
-bool data_agree(AuditOptions const& options, TrainingReceipt const& receipt, Network const& network,
-                AnsweredSamples const& data) {
+/// Throws Mismatch unless network, samples and answers are those of the receipt.
+void require_data(AuditOptions const& options, TrainingReceipt const& receipt, Network const& network,
+                  AnsweredSamples const& data) {
   auto const begun =
       begin_receipt(network_digest(network), data.samples, data.answers, json_text(receipt.recipe), receipt.every);
   auto const answers = data.files.labels.empty() ? data.files.targets : data.files.labels;
-  return print_difference(options.run.network,
-                          begun.network == receipt.network ? "" : "it is not the network of the receipt") &&
-         print_difference(options.run.input,
-                          begun.inputs == receipt.inputs ? "" : "its samples are not those of the receipt") &&
-         print_difference(answers,
-                          begun.answers == receipt.answers ? "" : "its labels or targets are not those of the receipt");
+  require_same(begun.network == receipt.network, options.run.network, "it is not the network of the receipt");
+  require_same(begun.inputs == receipt.inputs, options.run.input, "its samples are not those of the receipt");
+  require_same(begun.answers == receipt.answers, answers, "its labels or targets are not those of the receipt");
 }
 
-/// Computes the states from `next` to `last` again, and compares each.
-bool states_agree(AuditOptions const& options, TrainingReceipt const& receipt, Training& engine, Trainer& trainer,
-                  std::size_t next, std::size_t last) {
+/// Computes the states from `next` to `last` again. Throws Mismatch if one differs.
+void require_states(AuditOptions const& options, TrainingReceipt const& receipt, Training& engine, Trainer& trainer,
+                    std::size_t next, std::size_t last) {
   TrainingReceipt again;
   if (next > 0) again.order = receipt.states[next - 1].order;
   while (next <= last) {
@@ -118,14 +119,12 @@ bool states_agree(AuditOptions const& options, TrainingReceipt const& receipt, T
     if (trainer.progress().num_steps < state.step) continue;
     again.add_state(state.step, engine.network(), engine.state());
     auto const differs = difference(again.states.back(), state);
-    if (!differs.empty()) {
-      auto const first = next == 0 ? 1 : receipt.states[next - 1].step + 1;
-      return print_difference(options.receipt, fmt::format("it has other {} after step {} than the steps {} to {} give",
-                                                           differs, state.step, first, state.step));
-    }
+    auto const first = next == 0 ? 1 : receipt.states[next - 1].step + 1;
+    require_same(differs.empty(), options.receipt,
+                 fmt::format("it has other {} after step {} than the steps {} to {} give", differs, state.step, first,
+                             state.step));
     ++next;
   }
-  return true;
 }
 
 /// Audits a training: computes some of its steps again. Returns the exit code.
@@ -138,13 +137,11 @@ int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) 
   auto const recipe = recipe_from(receipt.recipe, options.receipt);
   auto network = load(*open_network(options.run.network, options.run.challenge));
   auto const data = read_answered_samples({options.run.input, options.labels, options.targets}, network, recipe.loss);
-  if (!data_agree(options, receipt, network, data)) return 1;
+  require_data(options, receipt, network, data);
   auto const num_samples = data.samples.num_samples();
-  if (receipt.recipe != parse_json(to_json(recipe, num_samples), "recipe") ||
-      num_steps > num_steps_of(recipe, num_samples)) {
-    print_difference(options.receipt, "its recipe is of another number of samples or steps");
-    return 1;
-  }
+  require_same(receipt.recipe == parse_json(to_json(recipe, num_samples), "recipe") &&
+                   num_steps <= num_steps_of(recipe, num_samples),
+               options.receipt, "its recipe is of another number of samples or steps");
   fmt::print("data      {} and {}: as in the receipt\n", printable(options.run.network), printable(options.run.input));
 
   auto const last = state_to_audit(options, receipt);
@@ -159,11 +156,8 @@ int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) 
     found.order = state.order;
     found.add_state(state.step, checkpoint->network, checkpoint->record.optimizer);
     auto const differs = difference(found.states.back(), state);
-    if (!differs.empty()) {
-      print_difference(file.string(),
-                       fmt::format("it has other {} than the receipt after step {}", differs, state.step));
-      return 1;
-    }
+    require_same(differs.empty(), file.string(),
+                 fmt::format("it has other {} than the receipt after step {}", differs, state.step));
     fmt::print("from      {}: as in the receipt after step {}\n", printable(file.string()), state.step);
     network = std::move(checkpoint->network);
     moments = std::move(checkpoint->record.optimizer);
@@ -188,7 +182,7 @@ int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) 
     trainer.resume(progress);
   }
   auto const next = begin ? *begin + 1 : 0;
-  if (!states_agree(options, receipt, *engine, trainer, next, last)) return 1;
+  require_states(options, receipt, *engine, trainer, next, last);
   require_unchanged_inputs();
   fmt::print("audited   steps {} to {} of {} on {}: order of samples, weights and moments as in the receipt\n",
              begin ? receipt.states[*begin].step + 1 : 1, receipt.states[last].step, num_steps, options.run.backend);
@@ -236,54 +230,58 @@ InferenceOptions options_of(InferenceReceipt const& receipt, AuditOptions const&
   return engine;
 }
 
-/// The samples of the receipt, opened: row 0 of `reader` is the first one.
-struct OpenedInput {
-  std::unique_ptr<SampleReader> reader;
+/// What a receipt of an inference is of, opened.
+struct AuditedRun {
+  std::unique_ptr<NetworkSource> source;
+  std::unique_ptr<KeptNetwork> network;
+  std::unique_ptr<SampleReader> samples;
   std::size_t first = 0; ///< row of the first sample of the receipt
 };
 
-/// Opens the input. Null, which is printed, if it does not hold all samples of the receipt.
-std::optional<OpenedInput> open_input(InferenceReceipt const& receipt, NetworkSource const& network,
-                                      AuditOptions const& options) {
-  OpenedInput input{open_sample_reader(options.run.input, network.layer(0).num_inputs(), std::nullopt,
-                                       available_memory(Backend::serial) / 4)};
-  auto const first = input.reader->first_sample();
-  auto const last = first + input.reader->num_samples();
+/// Opens network and samples, and prints that the network is that of the receipt. Throws Mismatch if it is not, or if
+/// the input does not hold all samples of the receipt; InputError if this program computes by other numerics.
+AuditedRun open_run(InferenceReceipt const& receipt, AuditOptions const& options) {
+  require_own_numerics(options.receipt, receipt.numerics);
+  auto const memory = available_memory(Backend::serial) / 4;
+  AuditedRun run;
+  run.source = open_network(options.run.network, options.run.challenge);
+  run.network = std::make_unique<KeptNetwork>(*run.source, memory);
+  require_same(network_digest(*run.network) == receipt.network, run.network->name(),
+               "it is not the network of the receipt");
+  fmt::print("network   {}: as in the receipt\n", printable(run.network->name()));
+  run.samples = open_sample_reader(options.run.input, run.network->layer(0).num_inputs(), std::nullopt, memory);
+  auto const first = run.samples->first_sample();
+  auto const last = first + run.samples->num_samples();
   auto const last_wanted = capped_add(receipt.first_sample, receipt.num_samples);
-  bool const has_all = receipt.num_samples == 0 || (receipt.first_sample >= first && last_wanted <= last);
-  if (!print_difference(options.run.input,
-                        has_all ? ""
-                                : fmt::format("it holds {} samples, {} to {}, and the receipt is of {}, {} to {}",
-                                              last - first, first + 1, last, receipt.num_samples,
-                                              receipt.first_sample + 1, last_wanted)))
-    return std::nullopt;
-  input.first = receipt.first_sample - first;
-  return input;
+  require_same(receipt.num_samples == 0 || (receipt.first_sample >= first && last_wanted <= last), options.run.input,
+               fmt::format("it holds {} samples, {} to {}, and the receipt is of {}, {} to {}", last - first, first + 1,
+                           last, receipt.num_samples, receipt.first_sample + 1, last_wanted));
+  run.first = receipt.first_sample - first;
+  return run;
 }
 
-/// True if a sample is that of the receipt; else the first that is not is printed.
-bool inputs_agree(SampleBatch const& batch, std::span<SampleLeaves const> leaves, AuditOptions const& options) {
+/// Throws Mismatch, naming the first sample that is not that of the receipt, if there is one.
+void require_inputs(SampleBatch const& batch, std::span<SampleLeaves const> leaves, AuditOptions const& options) {
   auto const digests = input_digests(batch);
   auto const differs = std::ranges::mismatch(digests, leaves, {}, {}, &SampleLeaves::input);
-  if (differs.in1 == digests.end()) return true;
-  return print_difference(options.run.input, fmt::format("sample {} is not that of the receipt",
-                                                         batch.first_sample() + 1 +
-                                                             static_cast<std::size_t>(differs.in1 - digests.begin())));
+  require_same(differs.in1 == digests.end(), options.run.input,
+               fmt::format("sample {} is not that of the receipt",
+                           batch.first_sample() + 1 + static_cast<std::size_t>(differs.in1 - digests.begin())));
 }
 
-/// The drawn samples of an input, all of whose digests are compared with those of the receipt on the way. Null if one
-/// differs, which is printed.
-std::optional<SampleSet> samples_in(InferenceReceipt const& receipt, OpenedInput const& input,
-                                    std::vector<std::size_t> const& rows, AuditOptions const& options) {
-  auto& reader = *input.reader;
+/// The drawn samples of an input, all of whose digests are compared with those of the receipt on the way. Throws
+/// Mismatch if one differs.
+SampleSet samples_in(InferenceReceipt const& receipt, AuditedRun const& run, std::vector<std::size_t> const& rows,
+                     AuditOptions const& options) {
+  auto& reader = *run.samples;
   SampleSet drawn;
   drawn.matrix.num_columns = reader.num_neurons();
   std::size_t const at_a_time = samples_that_fit(reader, available_memory(Backend::serial) / 4);
   auto next = rows.begin();
   for (std::size_t first = 0; first < receipt.leaves.size(); first += at_a_time) {
     std::size_t const last = std::min(first + at_a_time, receipt.leaves.size());
-    auto const batch = reader.read(input.first + first, input.first + last);
-    if (!inputs_agree(batch, std::span(receipt.leaves).subspan(first, last - first), options)) return std::nullopt;
+    auto const batch = reader.read(run.first + first, run.first + last);
+    require_inputs(batch, std::span(receipt.leaves).subspan(first, last - first), options);
     for (; next != rows.end() && *next < last; ++next)
       append_rows(drawn, to_set(batch.part(*next - first, *next - first + 1).numbered_from(0)));
   }
@@ -291,11 +289,11 @@ std::optional<SampleSet> samples_in(InferenceReceipt const& receipt, OpenedInput
   return drawn;
 }
 
-/// Runs some samples, of these places and digests in the receipt. True if the digests of their last activations are
-/// those; else the first that differs is printed.
-bool outputs_agree(InferenceReceipt const& receipt, NetworkSource const& network, SampleSet samples,
-                   std::vector<std::size_t> const& places, std::vector<Digest> const& digests,
-                   AuditOptions const& options) {
+/// Runs some samples, of these places and digests in the receipt. Throws Mismatch, naming the first whose last
+/// activations have another digest, if there is one.
+void require_outputs(InferenceReceipt const& receipt, NetworkSource const& network, SampleSet samples,
+                     std::vector<std::size_t> const& places, std::vector<Digest> const& digests,
+                     AuditOptions const& options) {
   auto engine = options_of(receipt, options);
   engine.expected_samples = places.size();
   auto const inference = prepare(network, engine);
@@ -306,35 +304,20 @@ bool outputs_agree(InferenceReceipt const& receipt, NetworkSource const& network
     auto const result = inference->infer(part, {true, false});
     for (std::size_t row = 0; row < part.num_samples(); ++row) {
       auto const number = receipt.first_sample + places[first + row];
-      if (output_digest(result.activations.matrix, row, number) == digests[first + row]) continue;
-      fmt::print("differs   sample {}: its last activations are not those of the receipt\n", number + 1);
-      return false;
+      require_same(output_digest(result.activations.matrix, row, number) == digests[first + row],
+                   fmt::format("sample {}", number + 1), "its last activations are not those of the receipt");
     }
   }
-  return true;
-}
-
-/// True if a network is that of the receipt, which is printed.
-bool network_agrees(InferenceReceipt const& receipt, NetworkSource const& network) {
-  bool const is_same = network_digest(network) == receipt.network;
-  if (is_same) fmt::print("network   {}: as in the receipt\n", printable(network.name()));
-  return print_difference(network.name(), is_same ? "" : "it is not the network of the receipt");
 }
 
 int audit_inference(AuditOptions const& options, InferenceReceipt const& receipt) {
-  require_own_numerics(options.receipt, receipt.numerics);
-  auto const source = open_network(options.run.network, options.run.challenge);
-  KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
-  if (!network_agrees(receipt, network)) return 1;
-  auto const input = open_input(receipt, network, options);
-  if (!input) return 1;
+  auto const run = open_run(receipt, options);
   auto const rows = draw_rows(receipt.leaves.size(), options);
-  auto drawn = samples_in(receipt, *input, rows, options);
-  if (!drawn) return 1;
+  auto drawn = samples_in(receipt, run, rows, options);
   fmt::print("input     {}: {} samples as in the receipt\n", printable(options.run.input), receipt.num_samples);
   std::vector<Digest> digests;
   for (auto const row : rows) digests.push_back(receipt.leaves[row].output);
-  if (!outputs_agree(receipt, network, std::move(*drawn), rows, digests, options)) return 1;
+  require_outputs(receipt, *run.network, std::move(drawn), rows, digests, options);
   require_unchanged_inputs();
   fmt::print("audited   {} of {} samples on {}: last activations as in the receipt\n", rows.size(), receipt.num_samples,
              options.run.backend);
@@ -343,17 +326,12 @@ int audit_inference(AuditOptions const& options, InferenceReceipt const& receipt
 
 int audit_proof(AuditOptions const& options, SampleProof const& proof) {
   auto const& receipt = proof.receipt;
-  require_own_numerics(options.receipt, receipt.numerics);
-  auto const source = open_network(options.run.network, options.run.challenge);
-  KeptNetwork const network(*source, available_memory(Backend::serial) / 4);
-  if (!network_agrees(receipt, network)) return 1;
-  auto const input = open_input(receipt, network, options);
-  if (!input) return 1;
-  auto const row = input->first + proof.place;
-  auto const sample = input->reader->read(row, row + 1);
-  if (!inputs_agree(sample, std::span(&proof.leaves, 1), options)) return 1;
-  if (!outputs_agree(receipt, network, to_set(sample.numbered_from(0)), {proof.place}, {proof.leaves.output}, options))
-    return 1;
+  auto const run = open_run(receipt, options);
+  auto const row = run.first + proof.place;
+  auto const sample = run.samples->read(row, row + 1);
+  require_inputs(sample, std::span(&proof.leaves, 1), options);
+  require_outputs(receipt, *run.network, to_set(sample.numbered_from(0)), {proof.place}, {proof.leaves.output},
+                  options);
   fmt::print("audited   sample {} of {} on {}: input and last activations as in the receipt\n",
              receipt.first_sample + proof.place + 1, receipt.num_samples, options.run.backend);
   return 0;
@@ -380,12 +358,12 @@ std::string summary_of(TrainingReceipt const& receipt) {
   return fmt::format("training of {} steps, a state every {}", receipt.num_steps(), receipt.every);
 }
 
-/// Prints the first line about a receipt. False if it contradicts itself, as these sentences say; they are printed.
+/// Prints the first line about a receipt. Throws Mismatch if it contradicts itself, as these sentences say.
 template <class Receipt>
-bool is_sound(std::string const& file, Receipt const& receipt, std::vector<std::string> const& sentences) {
+void require_sound(std::string const& file, Receipt const& receipt, std::vector<std::string> const& sentences) {
   fmt::print("receipt   {}: {}, numerics {}, digest {}\n", printable(file), summary_of(receipt), receipt.numerics,
              to_hex(receipt.digest));
-  return print_differences(file, sentences);
+  require_none(file, sentences);
 }
 
 /// Compares a receipt with another one of its kind, which receipt_of() makes of JSON, or audits it.
@@ -394,16 +372,16 @@ int audit_or_compare(AuditOptions const& options, Json const& json,
                      Receipt (*receipt_of)(Json const&, std::string const&),
                      int (*compute)(AuditOptions const&, Receipt const&)) {
   auto const receipt = receipt_of(json, options.receipt);
-  if (!is_sound(options.receipt, receipt, contradictions(receipt))) return 1;
+  require_sound(options.receipt, receipt, contradictions(receipt));
   if (options.against.empty()) return compute(options, receipt);
   auto const other = receipt_of(read_receipt_json(options.against, {json["kind"].get<std::string>()}), options.against);
-  if (!is_sound(options.against, other, contradictions(other))) return 1;
-  if (!print_differences(options.against, differences(receipt, other))) return 1;
+  require_sound(options.against, other, contradictions(other));
+  require_none(options.against, differences(receipt, other));
   fmt::print("equal     {} and {}\n", printable(options.receipt), printable(options.against));
   return 0;
 }
 
-int audit(AuditOptions const& options) {
+int audit_receipt(AuditOptions const& options) {
   check_files(options.run.files.roles());
   auto const json = read_receipt_json(options.receipt, {kInferenceReceipt, kTrainingReceipt, kSampleProof});
   bool const is_training = json["kind"] == kTrainingReceipt;
@@ -418,8 +396,17 @@ int audit(AuditOptions const& options) {
                                               options.prove ? prove : audit_inference);
   }
   auto const proof = proof_of(json, options.receipt);
-  if (!is_sound(options.receipt, proof.receipt, contradictions(proof))) return 1;
+  require_sound(options.receipt, proof.receipt, contradictions(proof));
   return audit_proof(options, proof);
+}
+
+int audit(AuditOptions const& options) {
+  try {
+    return audit_receipt(options);
+  } catch (Mismatch const& found) {
+    for (auto const& sentence : found.sentences) fmt::print("differs   {}: {}\n", printable(found.file), sentence);
+    return 1;
+  }
 }
 
 } // namespace

@@ -27,14 +27,6 @@
 namespace varve {
 namespace {
 
-/// Facts about an evaluation that its report shows.
-struct EvaluationFacts {
-  std::size_t num_outputs = 0;
-  Loss loss = Loss::cross_entropy;
-  std::size_t top = 5; ///< as in Evaluation
-  bool has_labels = false;
-};
-
 constexpr std::size_t most_described = 1000; // most outputs of a confusion matrix in a report
 constexpr std::size_t most_printed = 16;     // most outputs of a confusion matrix on the terminal
 constexpr std::size_t most_errors = 10;
@@ -87,35 +79,6 @@ void print_errors(Evaluation const& evaluation) {
   }
 }
 
-/// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
-/// for each predicted class, or null if there are more than 1000 outputs.
-Json describe(Evaluation const& evaluation, EvaluationFacts const& facts) {
-  auto const& sum = evaluation.sum();
-  Json json = {{"samples", sum.num_samples}, {"loss", {{"name", to_string(facts.loss)}, {"mean", sum.mean()}}}};
-  if (!facts.has_labels) return json;
-  json["accuracy"] = sum.accuracy();
-  json["right"] = sum.num_right;
-  json["top"] = {{"outputs", facts.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
-  json["confusion"] = Json();
-  if (facts.num_outputs <= most_described) json["confusion"] = matrix_of(evaluation, facts.num_outputs);
-  return json;
-}
-
-/// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
-void print(Evaluation const& evaluation, EvaluationFacts const& facts) {
-  auto const& sum = evaluation.sum();
-  fmt::print("loss      {:.9g} ({})\n", sum.mean(), to_string(facts.loss));
-  if (!facts.has_labels) return;
-  fmt::print("accuracy  {:.6g} ({} of {} samples)\n", sum.accuracy(), sum.num_right, sum.num_samples);
-  fmt::print("top {:<6}{:.6g} ({} of {} samples)\n", facts.top, part(evaluation.num_in_top(), sum.num_samples),
-             evaluation.num_in_top(), sum.num_samples);
-  if (facts.num_outputs <= most_printed) {
-    print_matrix(matrix_of(evaluation, facts.num_outputs));
-  } else {
-    print_errors(evaluation);
-  }
-}
-
 constexpr char const* evaluate_footer = R"(
 Loss of a sample with the last activations x, in double:
   cross-entropy  -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / (sum of all exp(x))
@@ -140,8 +103,39 @@ struct EvaluateJob {
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;
   std::string label_file, target_file; ///< files of labels and targets, for messages
-  EvaluationFacts facts;
+  std::size_t num_outputs = 0;
+  Loss loss = Loss::cross_entropy;
+  std::size_t top = 5; ///< as in Evaluation
 };
+
+/// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
+/// for each predicted class, or null if there are more than 1000 outputs.
+Json describe(Evaluation const& evaluation, EvaluateJob const& job) {
+  auto const& sum = evaluation.sum();
+  Json json = {{"samples", sum.num_samples}, {"loss", {{"name", to_string(job.loss)}, {"mean", sum.mean()}}}};
+  if (!job.labels) return json;
+  json["accuracy"] = sum.accuracy();
+  json["right"] = sum.num_right;
+  json["top"] = {{"outputs", job.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
+  json["confusion"] = Json();
+  if (job.num_outputs <= most_described) json["confusion"] = matrix_of(evaluation, job.num_outputs);
+  return json;
+}
+
+/// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
+void print(Evaluation const& evaluation, EvaluateJob const& job) {
+  auto const& sum = evaluation.sum();
+  fmt::print("loss      {:.9g} ({})\n", sum.mean(), to_string(job.loss));
+  if (!job.labels) return;
+  fmt::print("accuracy  {:.6g} ({} of {} samples)\n", sum.accuracy(), sum.num_right, sum.num_samples);
+  fmt::print("top {:<6}{:.6g} ({} of {} samples)\n", job.top, part(evaluation.num_in_top(), sum.num_samples),
+             evaluation.num_in_top(), sum.num_samples);
+  if (job.num_outputs <= most_printed) {
+    print_matrix(matrix_of(evaluation, job.num_outputs));
+  } else {
+    print_errors(evaluation);
+  }
+}
 
 std::size_t num_outputs_of(NetworkSource const& network) {
   return network.layer(network.num_layers() - 1).num_outputs();
@@ -159,11 +153,10 @@ void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   bool const wants_targets = !options.targets.empty() || options.loss.value_or("mean-square") == "mean-square";
   if (!job.label_file.empty()) {
     job.labels = open_labels(job.label_file, range, others);
-    require_classes(*job.labels, job.facts.num_outputs, job.label_file);
+    require_classes(*job.labels, job.num_outputs, job.label_file);
   }
   if (!job.target_file.empty() && wants_targets)
-    job.targets = open_targets(job.target_file, job.facts.num_outputs, range, others);
-  job.facts.has_labels = job.labels.has_value();
+    job.targets = open_targets(job.target_file, job.num_outputs, range, others);
 }
 
 /// Chooses the loss. Throws UsageError if the labels or targets that it needs are missing.
@@ -177,8 +170,8 @@ void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
                                  options.run.input));
   }
   bool const has_values_only = !job.labels || !options.targets.empty();
-  job.facts.loss = options.loss ? parse_loss(*options.loss) : has_values_only ? Loss::mean_square : Loss::cross_entropy;
-  if (job.facts.loss == Loss::cross_entropy) job.targets.reset();
+  job.loss = options.loss ? parse_loss(*options.loss) : has_values_only ? Loss::mean_square : Loss::cross_entropy;
+  if (job.loss == Loss::cross_entropy) job.targets.reset();
 }
 
 EvaluateJob open_job(EvaluateOptions const& options) {
@@ -188,8 +181,8 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
-  job.facts.num_outputs = num_outputs_of(*job.network);
-  job.facts.top = std::min(options.top, job.facts.num_outputs);
+  job.num_outputs = num_outputs_of(*job.network);
+  job.top = std::min(options.top, job.num_outputs);
   open_answers(job, options);
   choose_loss(job, options);
   return job;
@@ -204,7 +197,7 @@ std::unique_ptr<Inference> prepare_job(EvaluateJob const& job, EvaluateOptions c
   auto const memory = input_bytes(options.run, 1);
   auto const most = std::min({samples.num_samples(), samples_that_fit(samples, memory),
                               static_cast<std::size_t>(most_samples_at_a_time(engine.backend)),
-                              std::max<std::size_t>(1, memory / bytes_per_output / job.facts.num_outputs)});
+                              std::max<std::size_t>(1, memory / bytes_per_output / job.num_outputs)});
   if (engine.batch) engine.batch = std::min(*engine.batch, samples.num_samples());
   engine.expected_samples = std::min(samples.num_samples(), engine.batch.value_or(most));
   auto inference = prepare(*job.network, engine);
@@ -216,7 +209,7 @@ std::unique_ptr<Inference> prepare_job(EvaluateJob const& job, EvaluateOptions c
 }
 
 Evaluation run_job(EvaluateJob const& job, Inference& inference) {
-  Evaluation evaluation(job.facts.num_outputs, job.facts.loss, job.facts.top);
+  Evaluation evaluation(job.num_outputs, job.loss, job.top);
   auto const progress = terminal_progress("evaluating samples");
   auto const num_samples = job.samples->num_samples();
   for (std::size_t first = 0; first < num_samples;) {
@@ -241,7 +234,7 @@ Json report_of(EvaluateJob const& job, EvaluateOptions const& options) {
   report["network"] = {{"name", job.network->name()},
                        {"layers", job.network->num_layers()},
                        {"inputs", job.samples->num_neurons()},
-                       {"outputs", job.facts.num_outputs}};
+                       {"outputs", job.num_outputs}};
   report["input"] = {{"name", options.run.input},
                      {"first_sample", job.samples->first_sample() + 1},
                      {"samples", job.samples->num_samples()}};
@@ -272,10 +265,10 @@ int evaluate(EvaluateOptions const& options) {
   auto const evaluation = run_job(job, *inference);
   require_unchanged_inputs();
   report["seconds"] = stopwatch.seconds();
-  report.update(describe(evaluation, job.facts));
+  report.update(describe(evaluation, job));
   if (!run.report.empty()) write_report(run.report, report);
   print_lines({"time      {seconds:s}"}, report);
-  print(evaluation, job.facts); // last: a failure to print loses no output
+  print(evaluation, job); // last: a failure to print loses no output
   return 0;
 }
 
@@ -300,7 +293,7 @@ void add_evaluate(CLI::App& command_line, Action& action) {
             "cross-entropy (default if there are labels) or mean-square (default with --targets)",
             CLI::IsMember({"cross-entropy", "mean-square"}));
   shown.add("--top", options.top, "also count samples whose label is among the K largest outputs", above_zero());
-  shown.writes(run.files, "--report", run.report, Content::json, "write everything measured and decided as JSON");
+  add_report(shown, run.files, run.report);
   add_run_options(command, run);
 }
 

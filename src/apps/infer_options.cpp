@@ -37,11 +37,11 @@ void add_files(CLI::App& command, InferOptions& options) {
                "write the last activations as a sparse sample file (.safetensors)");
   shown.writes(files, "--predictions", options.predictions, Content::lines,
                "write for each sample the neuron with the largest activation, both numbered from 1");
-  shown.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
   shown.writes(
       files, "--journal", options.journal, Content::journal,
       "keep finished batches in FILE (other ranks: FILE.1, FILE.2, ...): the same command continues a run that "
       "was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
+  add_report(OptionGroup(command, "More files"), files, options.report);
   OptionGroup(command, "Proof")
       .writes(
           files, "--receipt", options.receipt, Content::json,

@@ -95,7 +95,7 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   shown.writes(files, "--journal", options.journal, Content::journal,
                "keep finished tiles in FILE (rank r: FILE.r): the same command continues a product that was killed, or "
                "stopped by SIGTERM or SIGUSR1 (exit code 5)");
-  shown.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
+  add_report(shown, files, options.report);
   OptionGroup const memory(command, "Tiles and memory");
   memory.add("--tile", options.tile,
              "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)",
@@ -141,31 +141,7 @@ nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_
   return run;
 }
 
-/// What one rank did.
-struct RankProducts {
-  std::uint64_t num_tasks = 0;
-  double seconds = 0.0;         ///< until the rank found no further task
-  std::size_t memory_bytes = 0; ///< of its tasks and tiles
-  ProductTraffic traffic;
-  std::vector<TilePeer> peers; ///< other ranks of its machine
-};
-
-/// What is known of a product, for the terminal and the report.
-struct ProductFacts {
-  ProductTiles tiles;
-  ProductMemory memory; ///< of rank 0
-  std::vector<RankDevice> devices;
-  std::vector<Json> ranks;     ///< as described by describe_rank()
-  std::uint64_t num_tasks = 0; ///< tiles, found and computed
-  std::uint64_t num_found = 0; ///< tiles that the journal held
-  std::uint64_t num_discarded_bytes = 0;
-  double run_seconds = 0.0;
-  double total_seconds = 0.0;
-  std::uint64_t hash = 0;
-  std::size_t element_size = 4;
-};
-
-double sum(std::vector<Json> const& ranks, char const* name) {
+double sum(Json const& ranks, char const* name) {
   return std::accumulate(ranks.begin(), ranks.end(), 0.0,
                          [&](double total, Json const& rank) { return total + rank.at(name).get<double>(); });
 }
@@ -174,17 +150,8 @@ double num_fma(ProductShape const& shape) {
   return static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
 }
 
-/// Bytes of A and B that all ranks together must bring to their devices at least; the memory of finished sums counts as
-/// cache.
-double least_bytes(ProductFacts const& facts) {
-  std::vector<double> memories;
-  for (auto const& rank : facts.ranks) memories.push_back(rank.at("memory_bytes"));
-  return least_traffic(facts.tiles.shape, facts.element_size, memories);
-}
-
 /// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
-Json cache_of(RankProducts const& rank) {
-  auto const& traffic = rank.traffic;
+Json cache_of(ProductTraffic const& traffic, std::vector<TilePeer> const& other_ranks) {
   auto const& peers = traffic.peers;
   Json json = {
       {"tiles",
@@ -193,7 +160,7 @@ Json cache_of(RankProducts const& rank) {
       {"lost", peers.num_lost},
       {"peer_wait_seconds", peers.wait_seconds},
       {"peers", Json::array()}};
-  for (auto const& peer : rank.peers) {
+  for (auto const& peer : other_ranks) {
     json["peers"].push_back({{"rank", peer.rank}, {"used", peer.obstacle.empty()}});
     if (!peer.obstacle.empty()) json["peers"].back()["obstacle"] = peer.obstacle;
   }
@@ -201,7 +168,7 @@ Json cache_of(RankProducts const& rank) {
 }
 
 /// What devices copied from each other, and which do not.
-void print_peers(std::vector<Json> const& ranks) {
+void print_peers(Json const& ranks) {
   Json all = {{"tiles", 0U}, {"bytes", 0.0}, {"seconds", 0.0}};
   std::size_t num_peers = 0;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -222,105 +189,14 @@ void print_peers(std::vector<Json> const& ranks) {
       all);
 }
 
-/// What a rank did, for the report; with its events, if there is a timeline.
-Json describe_rank(RankProducts const& rank, ProductTimeline const* timeline) {
-  auto const& traffic = rank.traffic;
-  Json json = {{"tasks", rank.num_tasks},
-               {"seconds", rank.seconds},
-               {"memory_bytes", rank.memory_bytes},
-               {"hits", traffic.num_hits},
-               {"misses", traffic.num_misses},
-               {"brought_bytes", traffic.brought_bytes},
-               {"bytes_without_cache", traffic.all_bytes},
-               {"tile_cache", cache_of(rank)},
-               {"read_seconds", traffic.read_seconds},
-               {"wait_seconds", traffic.wait_seconds},
-               {"finish_seconds", traffic.take_seconds},
-               {"events", Json::array()},
-               {"dropped_events", timeline == nullptr ? 0 : timeline->num_dropped()}};
-  if (timeline == nullptr) return json;
-  for (auto const& event : timeline->events()) {
-    json["events"].push_back({{"what", name_of(event.what)}, {"begin", event.begin}, {"end", event.end}});
-    if (event.what != ProductEvent::What::wait)
-      json["events"].back().update({{"task", event.task}, {"lane", event.lane}});
+/// The events of a rank.
+Json describe(ProductTimeline const& timeline) {
+  auto events = Json::array();
+  for (auto const& event : timeline.events()) {
+    events.push_back({{"what", name_of(event.what)}, {"begin", event.begin}, {"end", event.end}});
+    if (event.what != ProductEvent::What::wait) events.back().update({{"task", event.task}, {"lane", event.lane}});
   }
-  return json;
-}
-
-/// The report of a product.
-Json multiply_report(MultiplyOptions const& options, ProductFacts const& facts) {
-  auto const& [shape, tile, step] = facts.tiles;
-  auto json = report_head("varve multiply");
-  json["a"] = {{"name", options.a}, {"transposed", options.transpose_a}};
-  json["b"] = {{"name", options.b}, {"transposed", options.transpose_b}};
-  if (!options.added.empty()) json["c0"] = {{"name", options.added}};
-  json["alpha"] = options.alpha;
-  if (!options.added.empty()) json["beta"] = options.beta.value_or(1.0);
-  json["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
-  json["precision"] = options.precision;
-  json["backend"] = options.backend;
-  add_devices(json, facts.devices);
-  json["product"] = options.product;
-  json["tiles"] = {{"tile", tile}, {"step", step}, {"tiles", facts.tiles.num_tasks()}, {"tasks", facts.num_tasks}};
-  auto const& memory = facts.memory;
-  json["memory"] = {{"tasks_at_a_time", memory.num_lanes},
-                    {"bytes_of_task", memory.lane_bytes},
-                    {"kept_tiles", memory.num_slots},
-                    {"bytes_of_tile", memory.slot_bytes},
-                    {"bytes", memory.bytes()},
-                    {"least_traffic_bytes", least_bytes(facts)}};
-  if (!options.journal.empty()) {
-    json["journal"] = {
-        {"name", options.journal}, {"found_tiles", facts.num_found}, {"discarded_bytes", facts.num_discarded_bytes}};
-  }
-  json["peer_tiles"] = !options.no_peer_tiles;
-  json["ranks"] = facts.ranks;
-  json["run_seconds"] = facts.run_seconds;
-  json["seconds"] = facts.total_seconds;
-  json["fma"] = num_fma(shape);
-  json["hash"] = fmt::format("{:016x}", facts.hash);
-  return json;
-}
-
-/// The lines before and after the product.
-void print_head(MultiplyOptions const& options, ProductFacts const& facts) {
-  auto shown = multiply_report(options, facts);
-  shown["ranks"] = facts.devices.size();
-  if (facts.devices.size() > 1) shown["plural"] = "s";
-  if (options.transpose_a) shown["a"]["how"] = "transposed";
-  if (options.transpose_b) shown["b"]["how"] = "transposed";
-  shown["engine"] = options.product == "library" ? "gemm of Kokkos Kernels" : "varve";
-  print_lines({"A         {a/name}[ {a/how}]: {shape/rows} x {shape/depth}",
-               "B         {b/name}[ {b/how}]: {shape/depth} x {shape/columns}", "C0        {c0/name}",
-               options.output.empty() ? "C         kept nowhere, as there is no --output" : ""},
-              shown);
-  print_devices(shown);
-  print_lines({"engine    {engine} on {backend}: {devices/0}, {precision}; {ranks} rank[{plural}]",
-               "tiles     {tiles/tiles} of {tiles/tile} x {tiles/tile}, in steps of {tiles/step}; "
-               "{memory/tasks_at_a_time} at a time, room for {memory/kept_tiles} of A and B in {memory/bytes:B}",
-               facts.num_found > 0 ? "resumed   {journal/found_tiles} of {tiles/tasks} tiles found" : ""},
-              shown);
-}
-
-void print_result(MultiplyOptions const& options, ProductFacts const& facts) {
-  auto shown = multiply_report(options, facts);
-  if (facts.ranks.size() > 1) {
-    std::vector<std::string> tasks;
-    for (auto const& rank : facts.ranks) tasks.push_back(rank.at("tasks").dump());
-    shown["shares"] = list_of(tasks);
-  }
-  shown["brought"] = sum(facts.ranks, "brought_bytes");
-  shown["uncached"] = sum(facts.ranks, "bytes_without_cache");
-  if (facts.num_found == 0) {
-    shown["least"] = least_bytes(facts);
-    shown["rate"] = num_fma(facts.tiles.shape) / facts.run_seconds;
-  }
-  print_lines({"ranks     tiles {shares}"}, shown);
-  print_peers(facts.ranks);
-  print_lines({"traffic   {brought:B} brought to devices, {uncached:B} without a cache[, no less than {least:B}]",
-               "time      {run_seconds:s}, {seconds:s} with writing[; {rate:fma/s}]",
-               "product   {shape/rows} x {shape/columns}   hash {hash}"},
-              shown);
+  return events;
 }
 
 constexpr std::size_t most_in_run = 32; ///< tiles of a band that one rank takes, so that they share inputs on it
@@ -330,9 +206,7 @@ template <class Scalar>
 class MultiplyJob {
 public:
   explicit MultiplyJob(MultiplyOptions const& options)
-      : options_(options), scaling_{options.alpha, options.beta.value_or(1.0)} {
-    facts_.element_size = sizeof(Scalar);
-  }
+      : options_(options), scaling_{options.alpha, options.beta.value_or(1.0)} {}
 
   int run() {
     std::optional<StopSignal> stop_signal;
@@ -345,8 +219,8 @@ public:
     order_tasks();
     open_output();
     compute();
-    auto const num_finished = facts_.num_found + ranks_.sum(num_finished_.load());
-    if (num_finished < facts_.num_tasks) {
+    auto const num_finished = num_found_ + ranks_.sum(num_finished_.load());
+    if (num_finished < num_tasks_) {
       VARVE_REQUIRE(!options_.journal.empty(), "a product without a journal ends before its last tile");
       return say_stopped(num_finished);
     }
@@ -362,14 +236,14 @@ private:
       a_ = std::make_unique<DenseFile>(options_.a);
       b_ = std::make_unique<DenseFile>(options_.b);
       if (!options_.added.empty()) added_ = std::make_unique<DenseFile>(options_.added);
-      facts_.tiles.shape = shape_of_product();
+      tiles_.shape = shape_of_product();
       if (ranks_.is_root()) options_.files.require_writable();
     });
     require_same_matrices();
   }
 
   void require_same_matrices() {
-    auto const& shape = facts_.tiles.shape;
+    auto const& shape = tiles_.shape;
     require_same_inputs(ranks_,
                         {{"the number of rows of C", shape.rows},
                          {"the number of columns of C", shape.columns},
@@ -388,10 +262,89 @@ private:
                                    sizeof(Scalar));
   }
 
+  /// Begins the report with what is known before the product.
+  void begin_report() {
+    auto const& [shape, tile, step] = tiles_;
+    report_["a"] = {{"name", options_.a}, {"transposed", options_.transpose_a}};
+    report_["b"] = {{"name", options_.b}, {"transposed", options_.transpose_b}};
+    if (added_) report_["c0"] = {{"name", options_.added}};
+    report_["alpha"] = scaling_.alpha;
+    if (added_) report_["beta"] = scaling_.beta;
+    report_["shape"] = {{"rows", shape.rows}, {"columns", shape.columns}, {"depth", shape.depth}};
+    report_["precision"] = options_.precision;
+    report_["backend"] = options_.backend;
+    add_devices(report_, devices_);
+    report_["product"] = options_.product;
+    report_["tiles"] = {{"tile", tile}, {"step", step}, {"tiles", tiles_.num_tasks()}, {"tasks", num_tasks_}};
+    auto const& memory = engine_->memory();
+    report_["memory"] = {{"tasks_at_a_time", memory.num_lanes},
+                         {"bytes_of_task", memory.lane_bytes},
+                         {"kept_tiles", memory.num_slots},
+                         {"bytes_of_tile", memory.slot_bytes},
+                         {"bytes", memory.bytes()}};
+    if (!options_.journal.empty()) {
+      report_["journal"] = {
+          {"name", options_.journal}, {"found_tiles", num_found_}, {"discarded_bytes", num_discarded_bytes_}};
+    }
+    report_["peer_tiles"] = !options_.no_peer_tiles;
+  }
+
+  void print_head() const {
+    auto shown = report_;
+    if (devices_.size() > 1) shown["plural"] = "s";
+    if (options_.transpose_a) shown["a"]["how"] = "transposed";
+    if (options_.transpose_b) shown["b"]["how"] = "transposed";
+    shown["engine"] = options_.product == "library" ? "gemm of Kokkos Kernels" : "varve";
+    print_lines({"A         {a/name}[ {a/how}]: {shape/rows} x {shape/depth}",
+                 "B         {b/name}[ {b/how}]: {shape/depth} x {shape/columns}", "C0        {c0/name}",
+                 options_.output.empty() ? "C         kept nowhere, as there is no --output" : ""},
+                shown);
+    print_devices(shown);
+    print_lines({"engine    {engine} on {backend}: {devices/0}, {precision}; {ranks} rank[{plural}]",
+                 "tiles     {tiles/tiles} of {tiles/tile} x {tiles/tile}, in steps of {tiles/step}; "
+                 "{memory/tasks_at_a_time} at a time, room for {memory/kept_tiles} of A and B in {memory/bytes:B}",
+                 num_found_ > 0 ? "resumed   {journal/found_tiles} of {tiles/tasks} tiles found" : ""},
+                shown);
+  }
+
+  /// Adds what the ranks did. The least traffic is that of A and B to all devices together; the memory of finished sums
+  /// counts as cache.
+  void end_report() {
+    auto const& shape = tiles_.shape;
+    std::vector<double> memories;
+    for (auto const& rank : of_ranks_) memories.push_back(rank.at("memory_bytes"));
+    report_["memory"]["least_traffic_bytes"] = least_traffic(shape, sizeof(Scalar), memories);
+    report_.update({{"ranks", of_ranks_},
+                    {"run_seconds", run_seconds_},
+                    {"seconds", total_time_.seconds()},
+                    {"fma", num_fma(shape)},
+                    {"hash", fmt::format("{:016x}", hash_)}});
+  }
+
+  void print_result() const {
+    auto shown = report_;
+    auto const& ranks = report_["ranks"];
+    std::vector<std::string> tasks;
+    for (auto const& rank : ranks) tasks.push_back(rank["tasks"].dump());
+    if (tasks.size() > 1) shown["shares"] = list_of(tasks);
+    shown["brought"] = sum(ranks, "brought_bytes");
+    shown["uncached"] = sum(ranks, "bytes_without_cache");
+    if (num_found_ == 0) {
+      shown["least"] = report_["memory"]["least_traffic_bytes"];
+      shown["rate"] = report_["fma"].get<double>() / run_seconds_;
+    }
+    print_lines({"ranks     tiles {shares}"}, shown);
+    print_peers(ranks);
+    print_lines({"traffic   {brought:B} brought to devices, {uncached:B} without a cache[, no less than {least:B}]",
+                 "time      {run_seconds:s}, {seconds:s} with writing[; {rate:fma/s}]",
+                 "product   {shape/rows} x {shape/columns}   hash {hash}"},
+                shown);
+  }
+
   void place_ranks() {
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
     auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices);
-    facts_.devices = places.devices;
+    devices_ = places.devices;
     auto const num_alike = num_ranks_with(ranks_, kind_of(places.own)); // collective, so before any condition
     are_alike_ = has_own_memory(backend_) && num_alike == static_cast<std::size_t>(ranks_.size());
     ranks_.together([&] { memory_limit_ = memory_limit(places.num_ranks_on_device); });
@@ -407,7 +360,7 @@ private:
     std::uint64_t tile = 0;
     std::uint64_t of_journal = 0; // 0: none
     ranks_.together([&] {
-      tile = options_.tile ? *options_.tile : default_product_tile<Scalar>(facts_.tiles.shape, backend_, memory_limit_);
+      tile = options_.tile ? *options_.tile : default_product_tile<Scalar>(tiles_.shape, backend_, memory_limit_);
       if (options_.journal.empty()) return;
       store_.emplace(options_.journal, ranks_.rank(), ranks_.size());
       auto const found = store_->found_run();
@@ -417,7 +370,7 @@ private:
     tile = std::ranges::min(ranks_.gather_everywhere({tile}));
     of_journal = std::ranges::max(ranks_.gather_everywhere({of_journal}));
     is_tile_of_journal_ = of_journal > 0;
-    ranks_.together([&] { facts_.tiles = tiles_of(facts_.tiles.shape, is_tile_of_journal_ ? of_journal : tile); });
+    ranks_.together([&] { tiles_ = tiles_of(tiles_.shape, is_tile_of_journal_ ? of_journal : tile); });
   }
 
   /// Finds the tiles in the journal, if there is one.
@@ -425,17 +378,17 @@ private:
     if (!store_) return;
     std::string run;
     ranks_.together([&] {
-      if (ranks_.is_root()) run = json_text(describe_run(options_, facts_.tiles.tile));
+      if (ranks_.is_root()) run = json_text(describe_run(options_, tiles_.tile));
     });
     run = ranks_.broadcast(run);
     ranks_.together([&] {
       store_->resume(nlohmann::ordered_json::parse(run), [&](std::string_view record, std::string const& place) {
-        return range_of_tile(facts_.tiles, sizeof(Scalar), record, place);
+        return range_of_tile(tiles_, sizeof(Scalar), record, place);
       });
       store_->begin();
     });
-    facts_.num_found = ranks_.sum(std::uint64_t{store_->ranges().size()});
-    facts_.num_discarded_bytes = ranks_.sum(store_->num_discarded_bytes());
+    num_found_ = ranks_.sum(std::uint64_t{store_->ranges().size()});
+    num_discarded_bytes_ = ranks_.sum(store_->num_discarded_bytes());
   }
 
   /// Without a journal: finished tiles go to the output at once, or to temporary files if ranks cannot all write there.
@@ -449,7 +402,7 @@ private:
 
   /// Rank 0 creates the file. The others open it, unless it lies in a folder that only the machine of rank 0 has.
   void create_output() {
-    auto const& shape = facts_.tiles.shape;
+    auto const& shape = tiles_.shape;
     auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
     std::string place;
     ranks_.together([&] {
@@ -470,7 +423,7 @@ private:
       if (output_ && !ranks_.is_root()) output_->finish();
     });
     ranks_.together([&] {
-      if (output_ && ranks_.is_root()) output_->commit(facts_.hash);
+      if (output_ && ranks_.is_root()) output_->commit(hash_);
     });
   }
 
@@ -482,31 +435,30 @@ private:
     inputs.transpose_b = options_.transpose_b;
     auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
     try {
-      engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, facts_.tiles, memory_limit_, inputs, way);
+      engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, tiles_, memory_limit_, inputs, way);
     } catch (ResourceError const& error) {
       if (!is_tile_of_journal_) throw;
       throw ResourceError(fmt::format("{}; its tiles are those of the journal {}", error.what(), options_.journal));
     }
-    facts_.memory = engine_->memory();
   }
 
   /// The tasks that are left, in the order that suits the rank with the narrowest bands.
   void order_tasks() {
-    auto const& mine = facts_.memory.order;
+    auto const& mine = engine_->memory().order;
     auto const words = ranks_.gather_everywhere(
         {4 * std::uint64_t{mine.band} + (mine.is_of_columns ? 2U : 0U) + (mine.stays ? 1U : 0U)});
     std::uint64_t narrowest = 0; // ranks without bands take any order
     for (auto const word : words)
       if (word >= 4 && (narrowest == 0 || word < narrowest)) narrowest = word;
     ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
-    left_ =
-        tasks_left(ranks_, order_of_tasks(facts_.tiles, order), store_ ? store_->ranges() : std::vector<SampleRange>());
-    auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{facts_.memory.num_lanes}}));
+    left_ = tasks_left(ranks_, order_of_tasks(tiles_, order), store_ ? store_->ranges() : std::vector<SampleRange>());
+    auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{engine_->memory().num_lanes}}));
     if (order.band > 0) run_length_ = std::min(most_in_run, order.stays ? order.band : std::size_t{num_lanes});
-    facts_.num_tasks = facts_.num_found + left_.size();
+    num_tasks_ = num_found_ + left_.size();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
-      print_head(options_, facts_);
+      begin_report();
+      print_head();
       flush_output();
     });
   }
@@ -518,25 +470,36 @@ private:
     TileQueue queue(ranks_, left_, are_alike_, ranks_.size() == 1 ? 1 : run_length_);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;
-      if (progress) progress(facts_.num_found + queue.num_taken(), facts_.num_tasks);
+      if (progress) progress(num_found_ + queue.num_taken(), num_tasks_);
       auto const num_kept = [&](std::uint64_t one) {
         return ranks_.size() == 1 ? std::uint64_t{0} : engine_->num_kept(one); // one rank keeps to the order
       };
       return queue.next(num_kept, num_finished_);
     };
     Stopwatch const time;
-    RankProducts mine;
+    double seconds = 0.0; // until this rank found no further task
     ranks_.together([&] {
       engine_->run(next, [&](std::uint64_t task, TileSums<Scalar> const& sums) { take(task, sums); });
-      mine.seconds = time.seconds();
+      seconds = time.seconds();
     });
-    facts_.run_seconds = ranks_.max(mine.seconds);
-    if (progress) progress(facts_.num_tasks, facts_.num_tasks);
-    mine.num_tasks = num_finished_;
-    mine.memory_bytes = facts_.memory.bytes();
-    mine.traffic = engine_->traffic();
-    if (sharing) mine.peers = sharing->peers();
-    facts_.ranks = gather_json(ranks_, describe_rank(mine, options_.report.empty() ? nullptr : &engine_->timeline()));
+    run_seconds_ = ranks_.max(seconds);
+    if (progress) progress(num_tasks_, num_tasks_);
+    auto const traffic = engine_->traffic();
+    bool const has_events = !options_.report.empty();
+    of_ranks_ =
+        gather_json(ranks_, {{"tasks", num_finished_.load()},
+                             {"seconds", seconds},
+                             {"memory_bytes", engine_->memory().bytes()},
+                             {"hits", traffic.num_hits},
+                             {"misses", traffic.num_misses},
+                             {"brought_bytes", traffic.brought_bytes},
+                             {"bytes_without_cache", traffic.all_bytes},
+                             {"tile_cache", cache_of(traffic, sharing ? sharing->peers() : std::vector<TilePeer>())},
+                             {"read_seconds", traffic.read_seconds},
+                             {"wait_seconds", traffic.wait_seconds},
+                             {"finish_seconds", traffic.take_seconds},
+                             {"events", has_events ? describe(engine_->timeline()) : Json::array()},
+                             {"dropped_events", has_events ? engine_->timeline().num_dropped() : 0}});
   }
 
   /// Scales a finished tile and stores or writes it.
@@ -553,7 +516,7 @@ private:
                   record_of_tile(task, {reinterpret_cast<char const*>(values_.data()), size * sizeof(Scalar)}));
     } else {
       if (output_) output_->write(sums.block, values_.data());
-      facts_.hash += hash;
+      hash_ += hash;
     }
     ++num_finished_;
   }
@@ -561,7 +524,7 @@ private:
   int say_stopped(std::uint64_t num_finished) const {
     if (ranks_.is_root()) {
       say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command continues from {}",
-                      num_finished, facts_.num_tasks, printable(options_.journal)));
+                      num_finished, num_tasks_, printable(options_.journal)));
     }
     return stopped_by_signal;
   }
@@ -570,13 +533,13 @@ private:
   void finish() {
     ranks_.together([&] { require_unchanged_inputs(); });
     if (store_) write_stored();
-    facts_.hash = ranks_.sum(facts_.hash);
+    hash_ = ranks_.sum(hash_);
     commit_output();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
-      facts_.total_seconds = total_time_.seconds();
-      if (!options_.report.empty()) write_report(options_.report, multiply_report(options_, facts_));
-      print_result(options_, facts_); // last: a failure to print loses no output
+      end_report();
+      if (!options_.report.empty()) write_report(options_.report, report_);
+      print_result(); // last: a failure to print loses no output
     });
   }
 
@@ -592,19 +555,27 @@ private:
 
   /// Writes a stored tile to the output.
   void write(std::string_view record) {
-    auto const block = facts_.tiles.block(task_of_record(record));
+    auto const block = tiles_.block(task_of_record(record));
     auto const bytes = numbers_of_record(record);
     values_.resize(static_cast<std::size_t>(block.size()));
     std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(values_.data()));
     output_->write(block, values_.data());
-    facts_.hash += hash_of_block(block, values_.data());
+    hash_ += hash_of_block(block, values_.data());
   }
 
   MultiplyOptions const& options_;
   ProductScaling scaling_;
   Communicator const ranks_;
   Stopwatch const total_time_;
-  ProductFacts facts_;
+  Json report_ = report_head("varve multiply"); ///< on rank 0
+  ProductTiles tiles_;
+  std::vector<RankDevice> devices_;
+  std::vector<Json> of_ranks_;  ///< what each did
+  std::uint64_t num_tasks_ = 0; ///< tiles, found and computed
+  std::uint64_t num_found_ = 0; ///< tiles that the journal held
+  std::uint64_t num_discarded_bytes_ = 0;
+  double run_seconds_ = 0.0;
+  std::uint64_t hash_ = 0;
   Backend backend_ = Backend::serial;
   std::size_t memory_limit_ = 0;
   bool are_alike_ = false; ///< all ranks have GPUs of one kind

@@ -130,6 +130,10 @@ void add_data(CLI::App& command, CommandFiles& files, std::string& network, std:
   shown.reads(files, "--input", input, input_help)->required();
 }
 
+void add_report(OptionGroup const& options, CommandFiles& files, std::string& report) {
+  options.writes(files, "--report", report, Content::json, "write everything measured and decided as JSON");
+}
+
 void add_backend(CLI::App& command, std::string& backend, std::string const& condition) {
   std::vector<std::string> names;
   for (auto const one : compiled_backends()) names.push_back(to_string(one));

@@ -113,9 +113,10 @@ struct TuningKey {
 /// list of those there are.
 void add_tuning(CLI::App& command, std::vector<TuningKey> const& keys);
 
-/// Options that several commands share: --network and --input, which are required; --backend; --precision;
+/// Options that several commands share: --network and --input, which are required; --report; --backend; --precision;
 /// --share-devices.
 void add_data(CLI::App& command, CommandFiles& files, std::string& network, std::string& input);
+void add_report(OptionGroup const& options, CommandFiles& files, std::string& report);
 void add_backend(CLI::App& command, std::string& backend, std::string const& condition = "");
 void add_precision(OptionGroup const& options, std::string& precision, std::string const& condition = "");
 void add_share_devices(CLI::App& command, bool& share_devices);

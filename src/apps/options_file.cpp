@@ -68,7 +68,8 @@ std::string sentence_on(std::string const& name, std::string const& there, std::
 } // namespace
 
 void add_options_file(CLI::App& command, std::string& path, std::vector<std::string> refused) {
-  command.add_option("--options", path, "JSON file written by varve tune: defaults for the other options");
+  OptionGroup(command, "More files")
+      .add("--options", path, "JSON file written by varve tune: defaults for the other options");
   refused.insert(refused.end(), {"--help", "--options"}); // help would end the run with success
   command.parse_complete_callback([&path, &command, refused] {
     if (!path.empty()) take_defaults(command, path, refused);

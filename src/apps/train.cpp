@@ -44,48 +44,44 @@
 namespace varve {
 namespace {
 
-/// What `varve train` has done, for its report.
-struct TrainSummary {
-  std::vector<RankDevice> devices;  ///< of the ranks
-  std::vector<TrainingTimes> times; ///< of the ranks
-  std::vector<double>
-      processor_waits;          ///< of the ranks: seconds without a free processor (longest_wait_for_processor())
-  std::string exchange_way;     ///< Training::exchange_way()
-  std::string recipe;           ///< as JSON
-  AnswerFiles files;            ///< of the samples that are trained with
-  AnswerFiles validation_files; ///< empty names if there is no validation
-  TrainingPlan plan;
-  std::uint64_t num_steps = 0;
-  std::vector<EpochResult> epochs;    ///< finished by this run, without those before a resumed checkpoint
-  std::vector<PatternRecord> changes; ///< of the pattern, carried out by this run
-  std::size_t num_samples = 0;        ///< trained with in this run, repetitions included
-  double seconds = 0.0;
-  std::uint64_t weights_hash = 0;
-  std::uint64_t best_epoch = 0; ///< the epoch (from 1) with the least validation loss; 0: none
-  std::string stopped_by;       ///< "epochs" or "patience"
-
-  /// Whether accuracies have a meaning.
-  bool has_labels() const { return !files.labels.empty(); }
-  bool has_validation_labels() const { return !validation_files.labels.empty(); }
-};
-
 /// A line on a terminal (standard error) that says how far the present epoch is, how fast samples are trained with, and
 /// how long all epochs will take; nothing if standard error is no terminal. It is removed before other lines are
 /// printed.
 class TrainProgress {
 public:
   /// Training goes on after `num_taken` samples, repetitions in epochs included.
-  TrainProgress(std::size_t samples_per_epoch, std::uint64_t num_epochs, double num_taken);
+  TrainProgress(std::size_t samples_per_epoch, std::uint64_t num_epochs, double num_taken)
+      : samples_per_epoch_(samples_per_epoch),
+        num_samples_(static_cast<double>(samples_per_epoch) * static_cast<double>(num_epochs)),
+        num_before_(num_taken),
+        is_terminal_(static_cast<bool>(terminal_progress(""))) {}
   ~TrainProgress() { clear(); }
   TrainProgress(TrainProgress const&) = delete;
   TrainProgress& operator=(TrainProgress const&) = delete;
 
   /// To be called after a step: `epoch` (from 0) has taken so many of its samples. Shows a line five times a second at
   /// most.
-  void show(std::uint64_t epoch, std::size_t num_taken);
+  void show(std::uint64_t epoch, std::size_t num_taken) {
+    constexpr double interval = 0.2;
+    if (!is_terminal_ || num_taken >= samples_per_epoch_) return;
+    double const seconds = time_.seconds();
+    if (seconds - last_seconds_ < interval) return;
+    last_seconds_ = seconds;
+    double const all_taken =
+        static_cast<double>(epoch) * static_cast<double>(samples_per_epoch_) + static_cast<double>(num_taken);
+    double const rate = (all_taken - num_before_) / seconds;
+    // of one width, so that no character of the line before stays
+    auto const what = fmt::format("epoch {:<4}{:>9.0f} samples/s, {:>9} left", epoch + 1, rate,
+                                  readable_seconds((num_samples_ - all_taken) / rate));
+    terminal_progress(what)(num_taken, samples_per_epoch_);
+    is_shown_ = true;
+  }
 
   /// Removes the line.
-  void clear();
+  void clear() {
+    if (is_shown_) terminal_progress("")(1, 1); // a line that is complete removes itself
+    is_shown_ = false;
+  }
 
 private:
   std::size_t samples_per_epoch_;
@@ -96,44 +92,6 @@ private:
   bool is_terminal_;
   bool is_shown_ = false;
 };
-
-Json as_json(EpochResult const& epoch, TrainSummary const& summary) {
-  Json entry = {
-      {"epoch", epoch.epoch}, {"steps", epoch.num_steps}, {"rate", epoch.rate}, {"loss", epoch.training.mean()}};
-  if (summary.has_labels()) entry["accuracy"] = epoch.training.accuracy();
-  if (!epoch.validation) return entry;
-  entry["validation_loss"] = epoch.validation->mean();
-  if (summary.has_validation_labels()) entry["validation_accuracy"] = epoch.validation->accuracy();
-  return entry;
-}
-
-/// The files of samples and answers.
-Json files_of(TrainSummary const& summary) {
-  Json json = {{"input", summary.files.samples}};
-  auto const add = [&](char const* key, std::string const& file) {
-    if (!file.empty()) json[key] = file;
-  };
-  add("labels", summary.files.labels);
-  add("targets", summary.files.targets);
-  add("validation", summary.validation_files.samples);
-  add("validation_labels", summary.validation_files.labels);
-  add("validation_targets", summary.validation_files.targets);
-  return json;
-}
-
-/// The part of the report that says where what was trained.
-Json report_begin(TrainOptions const& options, TrainSummary const& summary) {
-  Json json = {{"command", "train"},
-               {"version", provenance.version},
-               {"numerics", kNumerics},
-               {"commit", provenance.git_commit},
-               {"network", options.network}};
-  json.update(files_of(summary));
-  json.update({{"backend", options.backend}, {"device", summary.devices.front().device}});
-  add_devices(json, summary.devices);
-  json["recipe"] = parse_json(summary.recipe, "recipe");
-  return json;
-}
 
 Json as_json(TrainingPlan const& plan) {
   return {{"leaf", plan.leaf},
@@ -151,16 +109,15 @@ Json as_json(TrainingPlan const& plan) {
           {"activation_bytes", plan.activation_bytes}};
 }
 
-/// The part of the time without a free processor from which on it is said.
-constexpr double busy_part = 0.1;
-
-Json as_json(TrainingTimes const& times) {
+/// What a rank did. `processor_wait`: seconds without a free processor (longest_wait_for_processor()).
+Json as_json(TrainingTimes const& times, double processor_wait) {
   return {{"steps", times.num_steps},
           {"leaves", times.num_leaves},
           {"compute_seconds", times.compute_seconds},
           {"exchange_seconds", times.exchange_seconds},
           {"wait_seconds", times.wait_seconds},
-          {"exchange_bytes", times.exchange_bytes}};
+          {"exchange_bytes", times.exchange_bytes},
+          {"processor_wait_seconds", processor_wait}};
 }
 
 Json as_json(PatternRecord const& change) {
@@ -169,125 +126,6 @@ Json as_json(PatternRecord const& change) {
           {"dropped", change.count.dropped},
           {"grown", change.count.dropped},
           {"returned", change.count.returned}};
-}
-
-/// The lines that say what will be trained, with what and where.
-void print_head(TrainOptions const& options, Recipe const& recipe, TrainSummary const& summary, Network const& network,
-                std::size_t num_samples) {
-  auto const& plan = summary.plan;
-  auto shown = report_begin(options, summary);
-  shown.update({{"layers", network.num_layers()},
-                {"inputs", network.num_inputs()},
-                {"outputs", network.num_outputs()},
-                {"edges", network.num_edges()},
-                {"samples", num_samples},
-                {"step", std::min(recipe.batch, num_samples)},
-                {"plan", as_json(plan)},
-                {"unit", recipe.pattern.until > 1.0 ? "steps" : "of all steps"},
-                {"cut", plan.num_cut_layers == 1 ? "1 layer" : fmt::format("{} layers", plan.num_cut_layers)}});
-  if (summary.devices.size() > 1) shown["several"] = summary.devices.size();
-  if (plan.keep_every != 1) shown["kept"] = plan.keep_every;
-  if (plan.streams_weights)
-    shown["host"] = line_of(" of the device and {plan/host_bytes:B} of the host, which streams them", shown);
-  if (plan.streams_weights && plan.num_cut_layers > 0)
-    shown["strips"] = line_of("{cut} in strips of at most {plan/strip_size} weights", shown);
-  print_lines({"network   {network}: {layers} layers, {inputs} inputs, {outputs} outputs, {edges:edges}",
-               "input     {input}: {samples} samples"},
-              shown);
-  print_devices(shown);
-  print_lines(
-      {"engine    varve on {backend}: {device}, {recipe/precision}[; {several} ranks]",
-       "recipe    {recipe/loss}, {recipe/optimizer}, rate {recipe/rate} ({recipe/rate schedule}), {step} "
-       "samples a step, {recipe/epochs} epochs, seed {recipe/seed}",
-       "pattern   {recipe/pattern}: moves {recipe/pattern fraction} of the edges ({recipe/pattern schedule}) "
-       "every {recipe/pattern every} steps, until {recipe/pattern until} {unit}",
-       plan.num_dense_forward + plan.num_dense_backward > 0
-           ? "formats   dense in {plan/dense_forward} layers forward and {plan/dense_backward} backward, else csr"
-           : "",
-       plan.num_series_layers > 0 ? "launches  {plan/series_layers} layers in series, several in a launch" : "",
-       "memory    weights {plan/weight_bytes:B}[{host}][ ({strips})][, sums of several layers "
-       "{plan/group_bytes:B}], activations {plan/activation_bytes:B} of {plan/micro_batch} samples at a time[, "
-       "kept of every {kept} layers]"},
-      shown);
-}
-
-/// With several ranks: the line that says how leaves and time were shared.
-void print_ranks(TrainSummary const& summary) {
-  if (summary.times.size() < 2) return;
-  std::vector<std::string> leaves;
-  TrainingTimes all;
-  for (auto const& rank : summary.times) {
-    leaves.push_back(std::to_string(rank.num_leaves));
-    all.compute_seconds += rank.compute_seconds;
-    all.exchange_seconds += rank.exchange_seconds;
-    all.wait_seconds += rank.wait_seconds;
-    all.exchange_bytes += rank.exchange_bytes;
-  }
-  auto const num_ranks = static_cast<double>(summary.times.size());
-  Json shown = {{"leaves", list_of(leaves)},
-                {"compute", all.compute_seconds / num_ranks},
-                {"exchange", all.exchange_seconds / num_ranks},
-                {"wait", all.wait_seconds / num_ranks},
-                {"bytes", all.exchange_bytes},
-                {"way", summary.exchange_way}};
-  double const busy = std::ranges::max(summary.processor_waits);
-  if (busy > busy_part * summary.seconds) shown["busy"] = busy;
-  print_lines({"ranks     leaves {leaves}; on average computing {compute:s}, exchange {exchange:s}, waiting {wait:s}; "
-               "{bytes:B} through {way}[; up to {busy:s} without a free processor: other work, or too many threads]"},
-              shown);
-}
-
-/// The JSON report.
-Json train_report(TrainOptions const& options, TrainSummary const& summary) {
-  Json epochs = Json::array();
-  for (auto const& epoch : summary.epochs) epochs.push_back(as_json(epoch, summary));
-  Json changes = Json::array();
-  for (auto const& change : summary.changes) changes.push_back(as_json(change));
-  Json ranks = Json::array();
-  for (std::size_t rank = 0; rank < summary.times.size(); ++rank) {
-    ranks.push_back(as_json(summary.times[rank]));
-    ranks.back()["processor_wait_seconds"] = summary.processor_waits[rank];
-  }
-  auto json = report_begin(options, summary);
-  json.update({{"plan", as_json(summary.plan)},
-               {"steps", summary.num_steps},
-               {"epochs", epochs},
-               {"stopped_by", summary.stopped_by},
-               {"best_epoch", nullptr},
-               {"pattern_changes", changes},
-               {"samples", summary.num_samples},
-               {"seconds", summary.seconds},
-               {"run", {{"ranks", ranks}, {"exchange", summary.exchange_way}}},
-               {"weights_hash", fmt::format("{:016x}", summary.weights_hash)}});
-  if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;
-  return json;
-}
-
-TrainProgress::TrainProgress(std::size_t samples_per_epoch, std::uint64_t num_epochs, double num_taken)
-    : samples_per_epoch_(samples_per_epoch),
-      num_samples_(static_cast<double>(samples_per_epoch) * static_cast<double>(num_epochs)),
-      num_before_(num_taken),
-      is_terminal_(static_cast<bool>(terminal_progress(""))) {}
-
-void TrainProgress::show(std::uint64_t epoch, std::size_t num_taken) {
-  constexpr double interval = 0.2;
-  if (!is_terminal_ || num_taken >= samples_per_epoch_) return;
-  double const seconds = time_.seconds();
-  if (seconds - last_seconds_ < interval) return;
-  last_seconds_ = seconds;
-  double const all_taken =
-      static_cast<double>(epoch) * static_cast<double>(samples_per_epoch_) + static_cast<double>(num_taken);
-  double const rate = (all_taken - num_before_) / seconds;
-  // of one width, so that no character of the line before stays
-  auto const what = fmt::format("epoch {:<4}{:>9.0f} samples/s, {:>9} left", epoch + 1, rate,
-                                readable_seconds((num_samples_ - all_taken) / rate));
-  terminal_progress(what)(num_taken, samples_per_epoch_);
-  is_shown_ = true;
-}
-
-void TrainProgress::clear() {
-  if (is_shown_) terminal_progress("")(1, 1); // a line that is complete removes itself
-  is_shown_ = false;
 }
 
 /// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of
@@ -331,8 +169,6 @@ void require_same_start(Communicator const& communicator, TrainOptions const& op
   require_same_inputs(communicator, facts, inputs);
 }
 
-constexpr int stopped = 5; // exit code
-
 /// One run of `varve train` on one rank. Rank 0 speaks and writes for all.
 class TrainJob {
 public:
@@ -344,13 +180,13 @@ public:
     if (!options_.checkpoint.empty()) stop_signal.emplace();
     bool is_stopped = false;
     ranks_.together([&] { is_stopped = !train_to_the_end(); });
-    if (is_stopped) return stopped;
+    if (is_stopped) return stopped_by_signal;
     ranks_.together([&] { record_state(); }); // of the last step
-    summary_.times = ranks_.gather(engine_->times());
-    summary_.processor_waits = ranks_.gather(longest_wait_for_processor() - processor_wait_before_);
-    summary_.exchange_way = engine_->exchange_way();
+    auto const of_ranks =
+        gather_json(ranks_, as_json(engine_->times(), longest_wait_for_processor() - processor_wait_before_));
+    auto const exchange_way = engine_->exchange_way();
     ranks_.together([&] {
-      if (ranks_.is_root()) finish();
+      if (ranks_.is_root()) finish({{"ranks", of_ranks}, {"exchange", exchange_way}});
     });
     return 0;
   }
@@ -367,10 +203,10 @@ private:
       require_writable_outputs(options_);
       if (!options_.checkpoint.empty()) lock_.emplace(options_.checkpoint);
     });
-    summary_.devices = place_ranks(ranks_, options_, engine_options_);
+    devices_ = place_ranks(ranks_, options_, engine_options_);
     ranks_.together([&] { read_files(); });
     if (ranks_.size() > 1)
-      require_same_start(ranks_, options_, summary_.recipe, trainer_->progress().num_steps, engine_->network());
+      require_same_start(ranks_, options_, recipe_text_, trainer_->progress().num_steps, engine_->network());
     ranks_.together([&] {
       if (ranks_.is_root()) take_up();
     });
@@ -413,9 +249,7 @@ private:
         read_answered_samples({options_.input, options_.labels, options_.targets}, network, recipe_.loss);
     num_samples_ = training.samples.num_samples();
     num_steps_of(recipe_, num_samples_); // throws if there are too many, before memory is taken
-    summary_.files = training.files;
-    summary_.recipe =
-        to_json(recipe_, training_data_of(network, training.samples, training.answers, recipe_.precision));
+    recipe_text_ = to_json(recipe_, training_data_of(network, training.samples, training.answers, recipe_.precision));
     if (!options_.receipt.empty() && ranks_.is_root()) {
       receipt_ = begin_receipt(network_digest(network), training.samples, training.answers,
                                to_json(recipe_, num_samples_), options_.receipt_every);
@@ -427,20 +261,78 @@ private:
     engine_ = prepare_training(network, engine_options_);
     auto const set = engine_->add_samples(training.samples, training.answers, options_.input);
     std::optional<std::size_t> validation_set;
+    AnswerFiles validation_files;
     if (!options_.validation.empty()) {
       auto const validation = read_answered_samples(
           {options_.validation, options_.validation_labels, options_.validation_targets}, network, recipe_.loss);
-      summary_.validation_files = validation.files;
+      validation_files = validation.files;
       validation_set = engine_->add_samples(validation.samples, validation.answers, options_.validation);
     }
     trainer_.emplace(*engine_, recipe_, set, num_samples_, validation_set);
     bool const keeps_best = !options_.best.empty() || !options_.checkpoint.empty();
     if (validation_set && ranks_.is_root() && keeps_best) trainer_->keep_best();
-    summary_.plan = engine_->plan();
-    if (ranks_.is_root()) print_head(options_, recipe_, summary_, network, num_samples_);
+    if (ranks_.is_root()) {
+      begin_report(training.files, validation_files);
+      print_head(network);
+    }
     if (!checkpoint) return;
     resume(*trainer_, *engine_, std::move(*checkpoint), options_.checkpoint);
     saved_step_ = trainer_->progress().num_steps;
+  }
+
+  /// Begins the report: what is trained where.
+  void begin_report(AnswerFiles const& training, AnswerFiles const& validation) {
+    report_ = {{"command", "train"},
+               {"version", provenance.version},
+               {"numerics", kNumerics},
+               {"commit", provenance.git_commit},
+               {"network", options_.network}};
+    for (auto const& [key, file] :
+         {std::pair("input", training.samples), std::pair("labels", training.labels),
+          std::pair("targets", training.targets), std::pair("validation", validation.samples),
+          std::pair("validation_labels", validation.labels), std::pair("validation_targets", validation.targets)})
+      if (!file.empty()) report_[key] = file;
+    report_.update({{"backend", options_.backend}, {"device", devices_.front().device}});
+    add_devices(report_, devices_);
+    report_.update({{"recipe", parse_json(recipe_text_, "recipe")}, {"plan", as_json(engine_->plan())}});
+  }
+
+  /// The lines that say what will be trained, with what and where.
+  void print_head(Network const& network) const {
+    auto const plan = engine_->plan();
+    auto shown = report_;
+    shown.update({{"layers", network.num_layers()},
+                  {"inputs", network.num_inputs()},
+                  {"outputs", network.num_outputs()},
+                  {"edges", network.num_edges()},
+                  {"samples", num_samples_},
+                  {"step", std::min(recipe_.batch, num_samples_)},
+                  {"unit", recipe_.pattern.until > 1.0 ? "steps" : "of all steps"},
+                  {"cut", plan.num_cut_layers == 1 ? "1 layer" : fmt::format("{} layers", plan.num_cut_layers)}});
+    if (devices_.size() > 1) shown["several"] = devices_.size();
+    if (plan.keep_every != 1) shown["kept"] = plan.keep_every;
+    if (plan.streams_weights)
+      shown["host"] = line_of(" of the device and {plan/host_bytes:B} of the host, which streams them", shown);
+    if (plan.streams_weights && plan.num_cut_layers > 0)
+      shown["strips"] = line_of("{cut} in strips of at most {plan/strip_size} weights", shown);
+    print_lines({"network   {network}: {layers} layers, {inputs} inputs, {outputs} outputs, {edges:edges}",
+                 "input     {input}: {samples} samples"},
+                shown);
+    print_devices(shown);
+    print_lines(
+        {"engine    varve on {backend}: {device}, {recipe/precision}[; {several} ranks]",
+         "recipe    {recipe/loss}, {recipe/optimizer}, rate {recipe/rate} ({recipe/rate schedule}), {step} "
+         "samples a step, {recipe/epochs} epochs, seed {recipe/seed}",
+         "pattern   {recipe/pattern}: moves {recipe/pattern fraction} of the edges ({recipe/pattern schedule}) "
+         "every {recipe/pattern every} steps, until {recipe/pattern until} {unit}",
+         plan.num_dense_forward + plan.num_dense_backward > 0
+             ? "formats   dense in {plan/dense_forward} layers forward and {plan/dense_backward} backward, else csr"
+             : "",
+         plan.num_series_layers > 0 ? "launches  {plan/series_layers} layers in series, several in a launch" : "",
+         "memory    weights {plan/weight_bytes:B}[{host}][ ({strips})][, sums of several layers "
+         "{plan/group_bytes:B}], activations {plan/activation_bytes:B} of {plan/micro_batch} samples at a time[, "
+         "kept of every {kept} layers]"},
+        shown);
   }
 
   bool pattern_changes() const { return recipe_.pattern.kind != PatternKind::keep; }
@@ -451,9 +343,9 @@ private:
       if (ranks_.is_root()) say("varve: " + printable(why));
     });
     if (!found) return std::nullopt;
-    require_same(found->record.recipe, summary_.recipe, options_.checkpoint);
+    require_same(found->record.recipe, recipe_text_, options_.checkpoint);
     require_same_shape(*found, network, options_.checkpoint, pattern_changes());
-    require_same_data(found->record.recipe, summary_.recipe, options_.checkpoint);
+    require_same_data(found->record.recipe, recipe_text_, options_.checkpoint);
     return found;
   }
 
@@ -471,7 +363,7 @@ private:
       auto const epoch = advance();
       if (receipt_) receipt_->add_step(trainer_->last_rows());
       if (trainer_->progress().num_steps % options_.receipt_every == 0) record_state();
-      summary_.num_samples += epoch ? epoch->training.num_samples : 0;
+      num_trained_ += epoch ? epoch->training.num_samples : 0;
       if (epoch && ranks_.is_root()) end_epoch(*epoch);
       bool const is_due = options_.checkpoint_every && trainer_->progress().num_steps % *options_.checkpoint_every == 0;
       if (epoch || is_due) save_checkpoint();
@@ -520,19 +412,27 @@ private:
   }
 
   void end_epoch(EpochResult const& result) {
+    Json epoch = {
+        {"epoch", result.epoch}, {"steps", result.num_steps}, {"rate", result.rate}, {"loss", result.training.mean()}};
     auto text = fmt::format("epoch {:<4}loss {:.6f}", result.epoch, result.training.mean());
-    if (summary_.has_labels()) text += fmt::format("  accuracy {:.4f}", result.training.accuracy());
+    auto const add = [&](LossSum const& sum, bool has_labels, std::string const& key) {
+      if (!has_labels) return;
+      epoch[key] = sum.accuracy();
+      text += fmt::format("  accuracy {:.4f}", sum.accuracy());
+    };
+    add(result.training, report_.contains("labels"), "accuracy");
     if (result.validation) {
+      epoch["validation_loss"] = result.validation->mean();
       text += fmt::format("  validation loss {:.6f}", result.validation->mean());
-      if (summary_.has_validation_labels()) text += fmt::format("  accuracy {:.4f}", result.validation->accuracy());
+      add(*result.validation, report_.contains("validation_labels"), "validation_accuracy");
     }
+    epochs_.push_back(epoch);
     if (pattern_changes()) text += fmt::format("  edges moved {}", result.pattern.dropped - result.pattern.returned);
-    double const rate = static_cast<double>(summary_.num_samples) / time_.seconds();
+    double const rate = static_cast<double>(num_trained_) / time_.seconds();
     auto const left = static_cast<double>(recipe_.epochs - result.epoch) * static_cast<double>(num_samples_);
     fmt::print("{}  {:.0f} samples/s, {} left\n", text, rate, readable_seconds(left / rate));
     flush_output();
     if (history_) history_->add(result);
-    summary_.epochs.push_back(result);
     if (!options_.best.empty() && trainer_->progress().best_epoch == result.epoch)
       save_network(*trainer_->best(), options_.best);
   }
@@ -547,7 +447,7 @@ private:
     receipt_->add_state(trainer_->progress().num_steps, network, state);
     if (options_.receipt_checkpoints.empty()) return;
     write_checkpoint(checkpoint_of_step(options_.receipt_checkpoints, trainer_->progress().num_steps),
-                     checkpoint_of(*trainer_, summary_.recipe, std::move(network), std::move(state)));
+                     checkpoint_of(*trainer_, recipe_text_, std::move(network), std::move(state)));
   }
 
   /// Rank 0 writes; the others give it the moments that they hold.
@@ -556,26 +456,55 @@ private:
     unless_it_diverges([&] { engine_->require_finite_moments(); });
     auto state = engine_->state();
     if (!ranks_.is_root()) return;
-    auto checkpoint = checkpoint_of(*trainer_, summary_.recipe, engine_->network(), std::move(state));
+    auto checkpoint = checkpoint_of(*trainer_, recipe_text_, engine_->network(), std::move(state));
     if (receipt_) checkpoint.record.receipt = to_json(*receipt_);
     write_checkpoint(options_.checkpoint, checkpoint);
     saved_step_ = trainer_->progress().num_steps;
   }
 
-  void finish() {
+  /// With several ranks: the line that says how leaves and time were shared.
+  void print_ranks(Json const& run) const {
+    constexpr double busy_part = 0.1; // of the time without a free processor, from which on it is said
+    auto const& ranks = run["ranks"];
+    if (ranks.size() < 2) return;
+    std::vector<std::string> leaves;
+    Json shown = {{"compute_seconds", 0.0}, {"exchange_seconds", 0.0}, {"wait_seconds", 0.0}, {"exchange_bytes", 0.0}};
+    auto const num_ranks = static_cast<double>(ranks.size());
+    double busy = 0.0;
+    for (auto const& rank : ranks) {
+      leaves.push_back(rank["leaves"].dump());
+      for (auto& [name, mean] : shown.items())
+        mean = mean.get<double>() + rank[name].get<double>() / (name == "exchange_bytes" ? 1.0 : num_ranks);
+      busy = std::max(busy, rank["processor_wait_seconds"].get<double>());
+    }
+    shown.update({{"leaves", list_of(leaves)}, {"exchange", run["exchange"]}});
+    if (busy > busy_part * report_["seconds"].get<double>()) shown["busy"] = busy;
+    print_lines({"ranks     leaves {leaves}; on average computing {compute_seconds:s}, exchange {exchange_seconds:s}, "
+                 "waiting {wait_seconds:s}; {exchange_bytes:B} through {exchange}[; up to {busy:s} without a free "
+                 "processor: other work, or too many threads]"},
+                shown);
+  }
+
+  /// `run`: what the ranks did.
+  void finish(Json const& run) {
     auto const network = engine_->network();
     require_unchanged_inputs();
     save_network(network, options_.output);
-    summary_.num_steps = trainer_->progress().num_steps;
-    summary_.best_epoch = trainer_->progress().best_epoch;
-    summary_.stopped_by = trainer_->is_finished() ? "epochs" : "patience";
-    summary_.changes = trainer_->changes();
-    summary_.seconds = time_.seconds();
-    summary_.weights_hash = weights_hash(network);
-    print_ranks(summary_);
-    fmt::print("time      {} for {} samples\nweights   {:016x}\n", readable_seconds(summary_.seconds),
-               summary_.num_samples, summary_.weights_hash);
-    if (!options_.report.empty()) write_report(options_.report, train_report(options_, summary_));
+    auto const& progress = trainer_->progress();
+    auto changes = Json::array();
+    for (auto const& change : trainer_->changes()) changes.push_back(as_json(change));
+    report_.update({{"steps", progress.num_steps},
+                    {"epochs", epochs_},
+                    {"stopped_by", trainer_->is_finished() ? "epochs" : "patience"},
+                    {"best_epoch", progress.best_epoch > 0 ? Json(progress.best_epoch) : Json()},
+                    {"pattern_changes", changes},
+                    {"samples", num_trained_},
+                    {"seconds", time_.seconds()},
+                    {"run", run},
+                    {"weights_hash", fmt::format("{:016x}", weights_hash(network))}});
+    print_ranks(run);
+    print_lines({"time      {seconds:s} for {samples} samples", "weights   {weights_hash}"}, report_);
+    if (!options_.report.empty()) write_report(options_.report, report_);
     if (!receipt_) return;
     receipt_->made_by = report_head("varve train");
     receipt_->made_by["backend"] = options_.backend;
@@ -597,7 +526,11 @@ private:
   std::optional<History> history_;             ///< on rank 0
   std::optional<TrainProgress> progress_line_; ///< on rank 0
   std::optional<TrainingReceipt> receipt_;     ///< on rank 0, if one is written
-  TrainSummary summary_;
+  std::vector<RankDevice> devices_;            ///< of all ranks, on rank 0
+  std::string recipe_text_;                    ///< as JSON
+  Json report_;                                ///< on rank 0
+  Json epochs_ = Json::array();                ///< finished by this run, without those before a resumed checkpoint
+  std::size_t num_trained_ = 0;                ///< samples of the epochs of this run
   Stopwatch time_;
   double processor_wait_before_ = 0.0; ///< seconds, of this rank before its first step
 };

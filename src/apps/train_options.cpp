@@ -47,7 +47,7 @@ void add_files(CLI::App& command, TrainOptions& options) {
            above_zero());
   more.writes(files, "--history", options.history, Content::plain_lines,
               "write loss and accuracy of each epoch as a table (.tsv)");
-  more.writes(files, "--report", options.report, Content::json, "write everything measured and decided as JSON");
+  add_report(more, files, options.report);
   OptionGroup const proof(command, "Proof");
   auto* const receipt = proof.writes(
       files, "--receipt", options.receipt, Content::json,

@@ -5,7 +5,6 @@
 #include "engine/inference.hpp"
 #include "library/crossing.hpp"
 #include "library/engine_options.hpp"
-#include "library/turn.hpp"
 
 #include <fmt/format.h>
 

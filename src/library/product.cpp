@@ -4,7 +4,6 @@
 #include "io/dense_file.hpp"
 #include "io/file_roles.hpp"
 #include "library/crossing.hpp"
-#include "library/turn.hpp"
 #include "products/product_engine.hpp"
 #include "products/strided_matrix.hpp"
 

@@ -2,7 +2,6 @@
 
 #include "engine/training.hpp"
 #include "library/crossing.hpp"
-#include "library/turn.hpp"
 #include "training/recipe.hpp"
 #include "training/trainer.hpp"
 
