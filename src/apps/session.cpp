@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -70,7 +69,8 @@ std::vector<char*> own_arguments(int num_arguments, char** arguments) {
   return own;
 }
 
-/// Takes the arguments. Returns true if they ask for help or the version, which is printed then. Throws UsageError.
+/// Takes the arguments. Returns true if they ask for help, the version or a document, which is printed then. Throws
+/// UsageError.
 bool is_answered(CLI::App& command_line, std::vector<char*> const& arguments, Communicator const& communicator) {
   std::string answer;
   communicator.together([&] { // each rank parses its own command line
@@ -97,7 +97,14 @@ void declare(CLI::App& command_line, Action& action) {
   command_line.footer(main_footer);
   add_help(command_line);
   command_line.set_version_flag("--version", version_text());
-  command_line.add_option("--document", "print a document made from all options, and end: man or bash (completion)")
+  auto const print_document = [&command_line](std::string const& kind) {
+    auto text = document(kind, command_line, std::string(provenance.version));
+    text.pop_back(); // the newline that printing adds
+    throw CLI::CallForVersion(text, 0);
+  };
+  command_line
+      .add_option_function<std::string>("--document", print_document,
+                                        "print a document made from all options, and end: man or bash (completion)")
       ->check(known({"man", "bash"}));
   command_line.require_subcommand(1);
   add_infer(command_line, action);
@@ -112,25 +119,6 @@ void declare(CLI::App& command_line, Action& action) {
   add_benchmark(command_line, action);
   add_multiply(command_line, action);
   require_plain_values(command_line);
-}
-
-/// Answers `varve --document KIND`, which needs neither Kokkos nor a device. Returns the exit code; nullopt for any
-/// other command line.
-std::optional<int> answer_document(int num_arguments, char** arguments) {
-  if (num_arguments < 2 || std::string_view(arguments[1]) != "--document") return std::nullopt;
-  try {
-    if (num_arguments != 3) throw UsageError("--document takes one word, man or bash, and stands alone");
-    CLI::App command_line(description, "varve");
-    Action action;
-    declare(command_line, action);
-    fmt::print("{}", document(arguments[2], command_line, std::string(provenance.version)));
-    flush_output();
-    return 0;
-  } catch (Error const& error) {
-    return fail(static_cast<int>(error.kind()), error.what(), true);
-  } catch (std::exception const& error) { // {fmt} could not print
-    return fail(4, error_meant_by(error).what(), true);
-  }
 }
 
 /// Restores a limit of this process that a command lowers for itself (limit_memory_to_available).
@@ -209,7 +197,6 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
 }
 
 int Session::run(int num_arguments, char** arguments) {
-  if (auto const answered = answer_document(num_arguments, arguments)) return *answered;
   start_ranks(num_arguments, arguments);
   Communicator const communicator;
   try {
