@@ -23,7 +23,8 @@ namespace varve {
 /// The files that options of a command name: each is declared once, with its option, and all checks go through them.
 class CommandFiles {
 public:
-  /// `path` is read when files are checked. `content`: of an output; nullopt for an input.
+  /// `path` must outlive this object, since it is read when files are checked. `content`: of an output; nullopt for an
+  /// input.
   void add(std::string const& option, std::string const& path, std::optional<Content> content) {
     all_.push_back({option, &path, content});
   }
@@ -77,7 +78,7 @@ public:
     return option;
   }
 
-  /// Adds an option that names a file and puts the file into `files`, which must stay where `path` stays.
+  /// Adds an option that names an input or an output, and adds the file to `files`. `path` must outlive `files`.
   CLI::Option* reads(CommandFiles& files, std::string const& name, std::string& path, std::string const& help) const {
     files.add(name, path, std::nullopt);
     return add(name, path, help);
