@@ -134,7 +134,8 @@ struct AddedAnswers {
 
 std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
   auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
-  if (!conversion.pixels) return open_sample_reader(conversion.source, conversion.neurons, half_of_memory);
+  if (!conversion.pixels)
+    return open_sample_reader(conversion.source, conversion.neurons, std::nullopt, half_of_memory);
   if (kind_of(conversion.source) != FileKind::idx)
     throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", conversion.source));
   auto const scale = *conversion.pixels == "raw" ? PixelScale::raw : PixelScale::unit;

@@ -362,12 +362,12 @@ Outcome collect(InferJob const& job) {
   Outcome outcome;
   job.communicator.together([&] {
     auto const num_outputs = job.facts["outputs"].get<std::size_t>();
-    std::optional<SampleFileWriter> writer;
+    std::unique_ptr<SampleWriter> writer;
     if (job.communicator.is_root() && !job.options.activations.empty()) {
       SampleSet none; // appended first, so that a run without samples writes a valid file, too
       none.first_sample = job.samples->first_sample();
       none.matrix.num_columns = num_outputs;
-      writer.emplace(job.options.activations, none.num_neurons());
+      writer = create_sample_file(job.options.activations, none.num_neurons());
       writer->append(none);
     }
     for_each_in_order(job.communicator, job.store, [&](std::string const& record) {

@@ -145,7 +145,7 @@ ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std
     return;
   }
   require_width(path, read_sample_header(path).num_neurons, num_outputs, "outputs");
-  auto reader = std::make_unique<SampleFileReader>(path);
+  auto reader = open_sample_file(path);
   SampleIndex const first = reader->first_sample();
   SampleIndex const held = reader->num_samples();
   bool const holds_all = first <= first_sample_ && first + held >= first_sample_ + count;

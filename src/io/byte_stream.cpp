@@ -1,9 +1,28 @@
 #include "io/byte_stream.hpp"
 
-#include "io/decompression.hpp"
+#include "core/config.hpp"
+#include "core/error.hpp"
+#include "io/input_files.hpp"
+
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
 #include <utility>
+#include <vector>
+
+#if VARVE_HAVE_XZ
+#include <lzma.h>
+#endif
 
 namespace varve {
 namespace {
@@ -11,38 +30,253 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-class PlainSource final : public ByteSource {
+constexpr std::size_t stream_buffer_size = std::size_t{1} << 18; ///< between a file and its compression, in bytes
+
+/// A file's stored (compressed) bytes, buffered.
+class StoredBytes {
 public:
-  explicit PlainSource(std::unique_ptr<StoredBytes> stored) : stored_(std::move(stored)) {}
-  std::size_t read(std::span<char> buffer) override { return stored_->read(buffer); }
+  /// Throws InputError if the file is missing, a folder or unreadable.
+  explicit StoredBytes(fs::path path) : path_(std::move(path)), file_(open_input(path_)), buffer_(stream_buffer_size) {}
+
+  fs::path const& path() const { return path_; }
+  std::string_view held() const { return {buffer_.data() + begin_, end_ - begin_}; }
+  void drop(std::size_t count) { begin_ += count; }
+
+  /// Reads until at least `count` bytes are held or the file ends.
+  void hold(std::size_t count) {
+    while (held().size() < count && !at_end_) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+      end_ -= std::exchange(begin_, 0);
+      end_ += read_some(std::span(buffer_).subspan(end_));
+    }
+  }
+
+  /// Fills `out` from the buffer, then reads directly into `out`; returns the number of bytes.
+  std::size_t read(std::span<char> out) {
+    auto filled = std::min(out.size(), held().size());
+    std::memcpy(out.data(), held().data(), filled);
+    drop(filled);
+    while (filled < out.size() && !at_end_) filled += read_some(out.subspan(filled));
+    return filled;
+  }
 
 private:
-  std::unique_ptr<StoredBytes> stored_;
+  std::size_t read_some(std::span<char> out) {
+    for (;;) {
+      auto const count = ::read(file_.number(), out.data(), out.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_to_read(path_, errno);
+      at_end_ = count == 0;
+      return static_cast<std::size_t>(count);
+    }
+  }
+
+  fs::path path_;
+  Descriptor file_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool at_end_ = false;
 };
 
-class PlainSink final : public ByteSink {
-public:
-  explicit PlainSink(OutputFile& file) : file_(file) {}
-  void write(std::string_view bytes) override { file_.write(bytes); }
-  void finish() override {}
+} // namespace
 
-private:
-  OutputFile& file_;
+namespace compression {
+
+/// Which way a Coder works.
+enum class Direction { compress, decompress };
+
+/// Compresses or decompresses a stream of bytes.
+class Coder {
+public:
+  /// The result of one step.
+  struct Step {
+    std::size_t consumed = 0;
+    std::size_t produced = 0;
+    bool member_ended = false;
+    char const* fault = nullptr; ///< why the library refuses; null if it does not
+  };
+
+  virtual ~Coder() = default;
+  /// Called before each member that is decompressed.
+  virtual void begin_member() {}
+  /// Transforms a part of `in` into `out`; `in` is empty at the end of the stream. Throws std::bad_alloc.
+  virtual Step advance(std::string_view in, std::span<char> out) = 0;
+
+protected:
+  [[noreturn]] static void fail_to_start(char const* library) {
+    throw ResourceError(fmt::format("{} cannot be started: not enough memory", library));
+  }
 };
 
 /// How files of a compression are named, begin, are read and written.
 struct CompressionFormat {
   Compression compression;
   char const* ending;
+  char const* name;       ///< in messages
   std::string_view magic; ///< the first bytes
-  std::unique_ptr<ByteSource> (*make_source)(std::unique_ptr<StoredBytes>);
-  std::unique_ptr<ByteSink> (*make_sink)(OutputFile&);
+  std::unique_ptr<Coder> (*make_coder)(Direction);
 };
 
+} // namespace compression
+
+namespace {
+
+using namespace compression;
+
+class GzipCoder final : public Coder {
+public:
+  explicit GzipCoder(Direction direction) : compresses_(direction == Direction::compress) {
+    constexpr int level = 6;
+    constexpr int gzip_window = 15 + 16;
+    auto const status = compresses_ ? deflateInit2(&stream_, level, Z_DEFLATED, gzip_window, 8, Z_DEFAULT_STRATEGY)
+                                    : inflateInit2(&stream_, gzip_window);
+    if (status != Z_OK) fail_to_start("zlib");
+  }
+  ~GzipCoder() override { compresses_ ? deflateEnd(&stream_) : inflateEnd(&stream_); }
+
+  void begin_member() override { inflateReset(&stream_); }
+
+  Step advance(std::string_view in, std::span<char> out) override {
+    stream_.next_in = zlib_bytes(in.data());
+    stream_.avail_in = zlib_size(in.size());
+    stream_.next_out = zlib_bytes(out.data());
+    stream_.avail_out = zlib_size(out.size());
+    auto const status =
+        compresses_ ? deflate(&stream_, in.empty() ? Z_FINISH : Z_NO_FLUSH) : inflate(&stream_, Z_NO_FLUSH);
+    if (status == Z_MEM_ERROR) throw std::bad_alloc();
+    bool const is_right = status == Z_OK || status == Z_STREAM_END || status == Z_BUF_ERROR;
+    return {zlib_size(in.size()) - stream_.avail_in, zlib_size(out.size()) - stream_.avail_out, status == Z_STREAM_END,
+            is_right                 ? nullptr
+            : stream_.msg != nullptr ? stream_.msg
+                                     : "unexpected bytes"};
+  }
+
+private:
+  /// Sizes and pointers in the parameter types of zlib, whose sizes have 32 bits; larger sizes are cut to 1 GiB.
+  static unsigned zlib_size(std::size_t size) { return static_cast<unsigned>(std::min(size, std::size_t{1} << 30)); }
+  static Bytef* zlib_bytes(char const* bytes) { return reinterpret_cast<Bytef*>(const_cast<char*>(bytes)); }
+
+  bool compresses_;
+  z_stream stream_{};
+};
+
+class ZstdDecoder final : public Coder {
+public:
+  ZstdDecoder() : stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) fail_to_start("zstd");
+  }
+  ~ZstdDecoder() override { ZSTD_freeDStream(stream_); }
+
+  void begin_member() override {
+    ZSTD_initDStream(stream_);
+    header_.clear();
+    num_bytes_ = 0;
+  }
+
+  Step advance(std::string_view in, std::span<char> out) override {
+    ZSTD_inBuffer input{in.data(), in.size(), 0};
+    ZSTD_outBuffer output{out.data(), out.size(), 0};
+    auto const status = ZSTD_decompressStream(stream_, &output, &input);
+    if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+    if (ZSTD_isError(status)) return {0, 0, false, ZSTD_getErrorName(status)};
+    header_ += in.substr(0, std::min(input.pos, max_header - header_.size()));
+    num_bytes_ += output.pos;
+    bool const is_wrong = status == 0 && !has_announced_size();
+    return {input.pos, output.pos, status == 0,
+            is_wrong ? "a frame holds another number of bytes than it announces" : nullptr};
+  }
+
+private:
+  /// Compares the size of a frame with the size that its header announces. The library does the same, except when the
+  /// last block of a streamed frame is empty.
+  bool has_announced_size() const {
+    auto const announced = ZSTD_getFrameContentSize(header_.data(), header_.size());
+    return announced == ZSTD_CONTENTSIZE_UNKNOWN || announced == ZSTD_CONTENTSIZE_ERROR || announced == num_bytes_;
+  }
+
+  static constexpr std::size_t max_header = 18; ///< largest size of a frame header, in bytes
+
+  ZSTD_DStream* stream_;
+  std::string header_;          ///< the first bytes of the frame
+  std::uint64_t num_bytes_ = 0; ///< bytes decompressed from the frame so far
+};
+
+class ZstdEncoder final : public Coder {
+public:
+  ZstdEncoder() : stream_(ZSTD_createCStream()) {
+    constexpr int level = 3;
+    if (stream_ == nullptr) fail_to_start("zstd");
+    ZSTD_CCtx_setParameter(stream_, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(stream_, ZSTD_c_checksumFlag, 1);
+  }
+  ~ZstdEncoder() override { ZSTD_freeCStream(stream_); }
+
+  Step advance(std::string_view in, std::span<char> out) override {
+    ZSTD_inBuffer input{in.data(), in.size(), 0};
+    ZSTD_outBuffer output{out.data(), out.size(), 0};
+    auto const status = ZSTD_compressStream2(stream_, &output, &input, in.empty() ? ZSTD_e_end : ZSTD_e_continue);
+    if (ZSTD_isError(status)) return {0, 0, false, ZSTD_getErrorName(status)};
+    return {input.pos, output.pos, in.empty() && status == 0};
+  }
+
+private:
+  ZSTD_CStream* stream_;
+};
+
+#if VARVE_HAVE_XZ
+/// When it decompresses, liblzma continues from one member to the next by itself, so the whole file is one member.
+class XzCoder final : public Coder {
+public:
+  explicit XzCoder(Direction direction) {
+    constexpr std::uint32_t preset = 1; // higher presets take many times as long and save a few per cent
+    constexpr std::uint64_t memory_limit = std::uint64_t{1} << 30; // decompressing `xz -9` output needs 65 MiB
+    auto const status = direction == Direction::compress
+                            ? lzma_easy_encoder(&stream_, preset, LZMA_CHECK_CRC64)
+                            : lzma_stream_decoder(&stream_, memory_limit, LZMA_CONCATENATED);
+    if (status != LZMA_OK) fail_to_start("liblzma");
+  }
+  ~XzCoder() override { lzma_end(&stream_); }
+
+  Step advance(std::string_view in, std::span<char> out) override {
+    stream_.next_in = reinterpret_cast<std::uint8_t const*>(in.data());
+    stream_.avail_in = in.size();
+    stream_.next_out = reinterpret_cast<std::uint8_t*>(out.data());
+    stream_.avail_out = out.size();
+    auto const status = lzma_code(&stream_, in.empty() ? LZMA_FINISH : LZMA_RUN);
+    if (status == LZMA_MEM_ERROR) throw std::bad_alloc();
+    bool const is_right = status == LZMA_OK || status == LZMA_STREAM_END || status == LZMA_BUF_ERROR;
+    return {in.size() - stream_.avail_in, out.size() - stream_.avail_out, status == LZMA_STREAM_END,
+            is_right                        ? nullptr
+            : status == LZMA_MEMLIMIT_ERROR ? "it asks for more than 1 GiB of memory"
+                                            : "unexpected bytes"};
+  }
+
+private:
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+};
+#endif
+
+std::unique_ptr<Coder> make_gzip_coder(Direction direction) { return std::make_unique<GzipCoder>(direction); }
+
+std::unique_ptr<Coder> make_zstd_coder(Direction direction) {
+  if (direction == Direction::compress) return std::make_unique<ZstdEncoder>();
+  return std::make_unique<ZstdDecoder>();
+}
+
+/// Null in a build without liblzma.
+std::unique_ptr<Coder> make_xz_coder([[maybe_unused]] Direction direction) {
+#if VARVE_HAVE_XZ
+  return std::make_unique<XzCoder>(direction);
+#else
+  return nullptr;
+#endif
+}
+
 constexpr CompressionFormat compression_formats[] = {
-    {Compression::gzip, ".gz", "\x1f\x8b"sv, make_gzip_source, make_gzip_sink},
-    {Compression::xz, ".xz", "\xfd\x37zXZ\0"sv, make_xz_source, make_xz_sink},
-    {Compression::zstd, ".zst", "\x28\xb5\x2f\xfd"sv, make_zstd_source, make_zstd_sink},
+    {Compression::gzip, ".gz", "gzip", "\x1f\x8b"sv, make_gzip_coder},
+    {Compression::xz, ".xz", "xz", "\xfd\x37zXZ\0"sv, make_xz_coder},
+    {Compression::zstd, ".zst", "zstd", "\x28\xb5\x2f\xfd"sv, make_zstd_coder},
 };
 constexpr std::size_t longest_magic = 6;
 
@@ -51,6 +285,49 @@ CompressionFormat const* format_of(Compression compression) {
   auto const* const found = std::ranges::find(compression_formats, compression, &CompressionFormat::compression);
   return found == std::end(compression_formats) ? nullptr : found;
 }
+
+[[noreturn]] void fail_truncated(fs::path const& path, CompressionFormat const& format) {
+  throw InputError(fmt::format("{} is truncated: the file ends before its {} data does", path.string(), format.name));
+}
+
+/// Reads a plain file, or runs a decompressor over all members of a file.
+class FileSource final : public ByteSource {
+public:
+  /// format: null if the file is plain.
+  FileSource(StoredBytes stored, CompressionFormat const* format) : stored_(std::move(stored)), format_(format) {
+    if (format == nullptr) return;
+    coder_ = format->make_coder(Direction::decompress);
+    if (coder_) return;
+    throw InputError(
+        fmt::format("{} is compressed by {}, which this build of Varve lacks; unpack it, or build with liblzma",
+                    stored_.path().string(), format->name));
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    if (!coder_) return stored_.read(buffer);
+    std::size_t filled = 0;
+    while (filled < buffer.size()) {
+      stored_.hold(1);
+      if (stored_.held().empty() && !in_member_) break;
+      if (!std::exchange(in_member_, true)) coder_->begin_member();
+      auto const step = coder_->advance(stored_.held(), buffer.subspan(filled));
+      if (step.fault != nullptr)
+        throw InputError(fmt::format("{} is corrupt: its {} data cannot be decompressed ({})", stored_.path().string(),
+                                     format_->name, step.fault));
+      if (step.consumed == 0 && step.produced == 0 && !step.member_ended) fail_truncated(stored_.path(), *format_);
+      stored_.drop(step.consumed);
+      filled += step.produced;
+      in_member_ = !step.member_ended;
+    }
+    return filled;
+  }
+
+private:
+  StoredBytes stored_;
+  CompressionFormat const* format_;
+  std::unique_ptr<Coder> coder_;
+  bool in_member_ = false;
+};
 
 } // namespace
 
@@ -66,20 +343,66 @@ char const* ending_of(Compression compression) {
 }
 
 std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
-  auto stored = std::make_unique<StoredBytes>(path);
-  stored->hold(longest_magic);
-  for (auto const& format : compression_formats)
-    if (stored->held().starts_with(format.magic)) return format.make_source(std::move(stored));
+  StoredBytes stored(path);
+  stored.hold(longest_magic);
+  auto const* const found = std::ranges::find_if(
+      compression_formats, [&](CompressionFormat const& format) { return stored.held().starts_with(format.magic); });
+  bool const is_plain = found == std::end(compression_formats);
   // A file whose name announces compression but that ends within its first bytes is truncated, not plain.
   auto const* const promised = format_of(compression_of_name(path));
-  if (promised != nullptr && promised->magic.starts_with(stored->held())) fail_truncated(path, promised->ending + 1);
-  return std::make_unique<PlainSource>(std::move(stored));
+  if (is_plain && promised != nullptr && promised->magic.starts_with(stored.held())) fail_truncated(path, *promised);
+  return std::make_unique<FileSource>(std::move(stored), is_plain ? nullptr : found);
 }
 
-std::unique_ptr<ByteSink> make_byte_sink(OutputFile& file, Compression compression) {
-  auto const* const format = format_of(compression);
-  if (format != nullptr) return format->make_sink(file);
-  return std::make_unique<PlainSink>(file);
+/// Writes what a coder makes of a text to a file.
+class TextWriter::Compressor {
+public:
+  Compressor(OutputFile& file, CompressionFormat const& format)
+      : file_(file), format_(format), coder_(format.make_coder(Direction::compress)), buffer_(stream_buffer_size) {
+    if (coder_) return;
+    throw UsageError(
+        fmt::format("this build of Varve lacks {}; write .gz or .zst, or build with liblzma", format.name));
+  }
+
+  /// Compresses a part of the text; an empty one: what is left at its end.
+  Coder::Step advance(std::string_view text) {
+    auto const fail = [&](char const* why) {
+      throw ResourceError(fmt::format("{} cannot compress: {}", format_.name, why));
+    };
+    Coder::Step step;
+    try {
+      step = coder_->advance(text, buffer_);
+    } catch (std::bad_alloc const&) {
+      fail("not enough memory");
+    }
+    if (step.fault != nullptr) fail(step.fault);
+    file_.write({buffer_.data(), step.produced});
+    return step;
+  }
+
+private:
+  OutputFile& file_;
+  CompressionFormat const& format_;
+  std::unique_ptr<Coder> coder_;
+  std::vector<char> buffer_;
+};
+
+TextWriter::TextWriter(fs::path const& path, Appears appears) : file_(path, appears) {
+  if (auto const* const format = format_of(compression_of_name(path)))
+    compressor_ = std::make_unique<Compressor>(file_, *format);
+}
+
+TextWriter::~TextWriter() = default;
+
+void TextWriter::write(std::string_view text) {
+  if (!compressor_) return file_.write(text);
+  while (!text.empty()) text.remove_prefix(compressor_->advance(text).consumed);
+}
+
+void TextWriter::commit() {
+  while (compressor_ && !compressor_->advance({}).member_ended) {
+  }
+  file_.commit();
 }
 
 } // namespace varve

@@ -31,18 +31,25 @@ public:
 
 /// Opens a plain, gzip, xz or zstd file, recognized by its first bytes. Concatenated compressed members are read as one
 /// stream. Throws InputError if the file is missing, a folder or unreadable, or if it ends within its first bytes
-/// although its name announces compression.
+/// although its name announces compression; ResourceError if memory lacks for the decompressor.
 std::unique_ptr<ByteSource> open_bytes(std::filesystem::path const& path);
 
-/// Compresses bytes and writes them to a file.
-class ByteSink {
+/// Writes text, compressed as the ending of PATH implies; the file appears on commit() or not at all.
+class TextWriter {
 public:
-  virtual ~ByteSink() = default;
-  virtual void write(std::string_view bytes) = 0;
-  virtual void finish() = 0; ///< flushes the compressor; call it once, after the last write
-};
+  /// Throws as OutputFile does; UsageError in a build without liblzma for .xz; ResourceError if memory lacks for the
+  /// compressor.
+  explicit TextWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself);
+  ~TextWriter();
 
-/// Returns a sink that writes to `file`. The file must outlive the sink; its owner commits it.
-std::unique_ptr<ByteSink> make_byte_sink(OutputFile& file, Compression compression);
+  void write(std::string_view text);
+  void commit();
+
+private:
+  class Compressor;
+
+  OutputFile file_;
+  std::unique_ptr<Compressor> compressor_; ///< null: the text is not compressed
+};
 
 } // namespace varve

@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,12 +42,11 @@ std::vector<std::filesystem::path> challenge_layer_files(std::filesystem::path c
                                                          ChallengeOptions const& options = {});
 
 /// Reads samples from lines `image pixel value`, numbered from 1, in any order; entries of value 0 are dropped. The
-/// result has shape [samples, neurons]. The number of samples is the length of `range` if given, else `num_samples` if
-/// given, else the largest image number in the file (trailing images without a pixel are then not counted). Samples of
-/// a range beyond the last image are empty. Throws InputError with file and line.
+/// result has shape [samples, neurons]. The number of samples is the length of `range` if given, else the largest image
+/// number in the file (trailing images without a pixel are then not counted). Samples of a range beyond the last image
+/// are empty. Throws InputError with file and line.
 SampleSet read_challenge_samples(std::filesystem::path const& path, std::size_t neurons,
-                                 OptionalSampleRange const& range = std::nullopt,
-                                 std::optional<std::size_t> num_samples = std::nullopt);
+                                 OptionalSampleRange const& range = std::nullopt);
 
 /// Opens samples in the same text format for reading in parts. The file is kept in memory if that takes at most
 /// `bytes`; otherwise it is read twice, once now to count and once part by part, and its images must ascend. Throws as
@@ -63,25 +61,8 @@ void write_challenge_network(NetworkSource const& network, std::filesystem::path
                              Progress const& progress = {});
 
 /// Writes lines `image pixel value`, compressed as the ending of PATH implies. Image numbers start from the first
-/// batch's first_sample + 1.
-class ChallengeSampleWriter final : public SampleWriter {
-public:
-  /// Throws as OutputFile does.
-  explicit ChallengeSampleWriter(std::filesystem::path const& path);
-  ~ChallengeSampleWriter() override;
-
-  void append(SampleSet const& batch) override;
-  /// Throws UsageError, because the text format cannot store labels or targets.
-  void append_labels(Labels const& batch) override;
-  void append_targets(SampleSet const& batch) override;
-  void commit() override;
-
-private:
-  struct Contents;
-  std::unique_ptr<Contents> contents_;
-};
-
-/// Writes a set of samples with ChallengeSampleWriter. Throws as it does.
-void write_challenge_samples(SampleSet const& samples, std::filesystem::path const& path);
+/// batch's first_sample + 1. Text cannot store labels or targets: to append some throws UsageError. Throws as
+/// OutputFile does.
+std::unique_ptr<SampleWriter> create_challenge_samples(std::filesystem::path const& path);
 
 } // namespace varve

@@ -173,7 +173,7 @@ public:
     format.largest = {neurons_, neurons_};
     format.row_position = 1;
     auto triples = read_triples(files_.at(number), format, neurons_, {0, neurons_}, false);
-    return {std::move(triples.matrix), {bias_}, Activation::clipped_relu(cap_)};
+    return {std::move(*triples.whole), {bias_}, Activation::clipped_relu(cap_)};
   }
 
 private:

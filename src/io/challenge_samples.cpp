@@ -16,29 +16,24 @@ namespace fs = std::filesystem;
 // limit on image numbers: a typing error must not fill the memory
 constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
 
-TripleFormat text_format(std::size_t neurons, std::optional<std::size_t> num_samples) {
-  TripleFormat format;
-  format.names = {"image", "pixel", "value"};
-  format.largest = {num_samples.value_or(largest_image), neurons};
-  format.drops_zeros = true;
-  return format;
+TripleFormat text_format(std::size_t neurons) {
+  return {{"image", "pixel", "value"}, {largest_image, neurons}, 0, true};
 }
 
-WantedRows wanted_samples(TripleFormat const& format, OptionalSampleRange const& range,
-                          std::optional<std::size_t> num_samples) {
-  if (!range) return {0, num_samples};
-  if (range->first > range->second || range->second > format.largest[0]) {
+WantedRows wanted_samples(OptionalSampleRange const& range) {
+  if (!range) return {};
+  if (range->first > range->second || range->second > largest_image) {
     throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
-                                 range->second, format.largest[0]));
+                                 range->second, largest_image));
   }
   return {range->first, range->second};
 }
 
 /// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
-void require_begun(fs::path const& path, SampleRange range, std::uint64_t largest) {
-  if (range.first < largest || range.first == range.second) return;
-  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range.first + 1,
-                               range.second, path.string(), largest));
+void require_begun(fs::path const& path, OptionalSampleRange const& range, std::uint64_t largest) {
+  if (!range || range->first < largest || range->first == range->second) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range->first + 1,
+                               range->second, path.string(), largest));
 }
 
 /// Reads the samples of a text that is too large for memory, part by part.
@@ -71,63 +66,53 @@ private:
   bool has_one_value_;
 };
 
+class ChallengeSampleWriter final : public SampleWriter {
+public:
+  explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
+
+  void append(SampleSet const& batch) override {
+    auto const& matrix = batch.matrix;
+    for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+      for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
+        file_.write(batch.first_sample + row + 1, std::uint64_t{matrix.column_indices[entry]} + 1, matrix.value(entry));
+      }
+    }
+  }
+  void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
+  void append_targets(SampleSet const& /*batch*/) override { fail_no_place("targets"); }
+  void commit() override { file_.commit(); }
+
+private:
+  [[noreturn]] void fail_no_place(char const* what) const {
+    throw UsageError(fmt::format("{} is text, which has no place for {}; expected .safetensors, or --samples-only",
+                                 path_.string(), what));
+  }
+
+  fs::path path_;
+  TripleWriter file_;
+};
+
 } // namespace
 
-SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
-                                 std::optional<std::size_t> num_samples) {
-  auto const format = text_format(neurons, num_samples);
-  auto const wanted = wanted_samples(format, range, num_samples);
-  auto triples = read_triples(path, format, neurons, wanted, true);
-  if (range && !num_samples) require_begun(path, *range, triples.largest_row);
-  return {std::move(triples.matrix), wanted.first};
+SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  auto const wanted = wanted_samples(range);
+  auto scan = read_triples(path, text_format(neurons), neurons, wanted, true);
+  require_begun(path, range, scan.largest_row);
+  return {std::move(*scan.whole), wanted.first};
 }
 
 std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
                                                      OptionalSampleRange const& range, std::size_t bytes) {
-  auto const format = text_format(neurons, std::nullopt);
-  auto const wanted = wanted_samples(format, range, std::nullopt);
-  auto scan = scan_triples(path, format, neurons, wanted, bytes);
-  if (range) require_begun(path, *range, scan.largest_row);
-  if (scan.whole) return std::make_unique<SamplesInMemory>(SampleSet{std::move(scan.whole->matrix), wanted.first});
+  auto const format = text_format(neurons);
+  auto const wanted = wanted_samples(range);
+  auto scan = read_triples(path, format, neurons, wanted, true, bytes);
+  require_begun(path, range, scan.largest_row);
+  if (scan.whole) return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), wanted.first});
   return std::make_unique<ChallengeSampleReader>(path, format, neurons, wanted, scan);
 }
 
-struct ChallengeSampleWriter::Contents {
-  fs::path path;
-  TripleWriter file;
-};
-
-ChallengeSampleWriter::ChallengeSampleWriter(fs::path const& path)
-    : contents_(new Contents{path, TripleWriter(path)}) {}
-
-ChallengeSampleWriter::~ChallengeSampleWriter() = default;
-
-void ChallengeSampleWriter::append(SampleSet const& batch) {
-  auto const& matrix = batch.matrix;
-  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry) {
-      contents_->file.write(batch.first_sample + row + 1, std::uint64_t{matrix.column_indices[entry]} + 1,
-                            matrix.value(entry));
-    }
-  }
-}
-
-void ChallengeSampleWriter::append_labels(Labels const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for labels; expected .safetensors, or --samples-only",
-                               contents_->path.string()));
-}
-
-void ChallengeSampleWriter::append_targets(SampleSet const& /*batch*/) {
-  throw UsageError(fmt::format("{} is text, which has no place for targets; expected .safetensors, or --samples-only",
-                               contents_->path.string()));
-}
-
-void ChallengeSampleWriter::commit() { contents_->file.commit(); }
-
-void write_challenge_samples(SampleSet const& samples, fs::path const& path) {
-  ChallengeSampleWriter writer(path);
-  writer.append(samples);
-  writer.commit();
+std::unique_ptr<SampleWriter> create_challenge_samples(fs::path const& path) {
+  return std::make_unique<ChallengeSampleWriter>(path);
 }
 
 } // namespace varve

@@ -40,12 +40,6 @@ std::string to_hex(std::span<unsigned char const> bytes);
 /// its sums and go on only if these stay the same.
 std::uint64_t checksum(std::string_view bytes, std::uint64_t before = 0);
 
-/// The checksum of the bytes of a list of numbers.
-template <class Element>
-std::uint64_t checksum_of(std::vector<Element> const& elements, std::uint64_t before) {
-  return checksum({reinterpret_cast<char const*>(elements.data()), elements.size() * sizeof(Element)}, before);
-}
-
 /// The checksum of a file's stored bytes (not decompressed), read once by all host threads. Throws InputError if the
 /// file cannot be read.
 std::uint64_t file_checksum(std::filesystem::path const& path);

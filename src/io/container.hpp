@@ -149,10 +149,6 @@ std::array<std::uint64_t, 2> shape_in(nlohmann::ordered_json const& object, std:
 void require_keys(nlohmann::ordered_json const& object, std::vector<std::string_view> const& keys,
                   std::string const& place);
 
-} // namespace varve::container
-
-namespace varve::container {
-
 /// The header of a safetensors file. Places of arrays count from the end of the header.
 struct Header {
   std::map<std::string, Array> arrays;

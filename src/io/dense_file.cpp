@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 namespace varve {
@@ -135,13 +134,9 @@ DenseFileWriter::DenseFileWriter(std::string_view place) {
   open_file();
 }
 
-DenseFileWriter::~DenseFileWriter() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 void DenseFileWriter::open_file() {
-  descriptor_ = open(place_.file.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor_ < 0) fail_to_write(place_.name, errno);
+  descriptor_ = Descriptor(open(place_.file.c_str(), O_WRONLY | O_CLOEXEC));
+  if (descriptor_.number() < 0) fail_to_write(place_.name, errno);
 }
 
 std::string DenseFileWriter::place() const {
@@ -151,22 +146,22 @@ std::string DenseFileWriter::place() const {
 }
 
 void DenseFileWriter::write_bytes(MatrixBlock const& block, char const* values, std::size_t element_size) {
-  VARVE_REQUIRE(descriptor_ >= 0 && element_size == element_size_, "a matrix takes its own precision");
+  VARVE_REQUIRE(descriptor_.number() >= 0 && element_size == element_size_, "a matrix takes its own precision");
   for_each_part(block, [&](MatrixBlock const& part) {
     auto const* const from = values + (part.first_row - block.first_row) * block.num_columns * element_size;
     for_each_run(part, num_columns_, element_size, [&](std::uint64_t first, std::uint64_t at, std::uint64_t count) {
-      if (!write_at(descriptor_, place_.begin + first, {from + at, count})) fail_to_write(place_.name, errno);
+      if (!write_at(descriptor_.number(), place_.begin + first, {from + at, count})) fail_to_write(place_.name, errno);
     });
   });
 }
 
 void DenseFileWriter::finish() {
-  if (fsync(descriptor_) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.name, errno);
-  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(place_.name, errno);
+  if (fsync(descriptor_.number()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(place_.name, errno);
+  if (close(descriptor_.release()) != 0) fail_to_write(place_.name, errno);
 }
 
 void DenseFileWriter::commit(std::optional<std::uint64_t> hash) {
-  VARVE_REQUIRE(file_ && descriptor_ >= 0, "a matrix is committed twice");
+  VARVE_REQUIRE(file_ && descriptor_.number() >= 0, "a matrix is committed twice");
   finish();
   file_->commit(description_, [&](fs::path const& path) {
     return !hash || *hash == (element_size_ == sizeof(float) ? hash_of_file<float>(path) : hash_of_file<double>(path));

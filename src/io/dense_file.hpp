@@ -51,9 +51,6 @@ public:
   /// Opens the partial file of another process, whose writer gave its place(). Throws InputError if bytes are missing,
   /// ResourceError if the file cannot be written.
   explicit DenseFileWriter(std::string_view place);
-  ~DenseFileWriter();
-  DenseFileWriter(DenseFileWriter const&) = delete;
-  DenseFileWriter& operator=(DenseFileWriter const&) = delete;
 
   /// Bytes that tell processes of the same machine type where to write.
   std::string place() const;
@@ -82,7 +79,7 @@ private:
   container::Place place_;
   std::uint64_t num_columns_ = 0;
   std::uint64_t element_size_ = 0;
-  int descriptor_ = -1;
+  Descriptor descriptor_{-1};
 };
 
 } // namespace varve

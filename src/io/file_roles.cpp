@@ -5,6 +5,7 @@
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
 #include "io/output_file.hpp"
+#include "io/text_file.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 #include <string_view>
@@ -24,64 +26,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What an ending says of the format of a file.
-enum class Format { unknown, container, lines, json, journal, compressed, other };
+/// The endings that fit a content, and what the error says of others.
+struct Endings {
+  Content content;
+  std::string_view own;
+  char const* what;
+  char const* expected;
+};
+constexpr std::array all_endings = {
+    Endings{Content::container, ".safetensors", "safetensors are written", ".safetensors"},
+    Endings{Content::lines, ".tsv .txt .csv .tab", "lines of numbers are written",
+            ".tsv, .tsv.gz, .tsv.xz or .tsv.zst"},
+    Endings{Content::plain_lines, ".tsv .txt .csv .tab", "lines that are not compressed are written", ".tsv"},
+    Endings{Content::json, ".json .jsonl", "JSON is written", ".json"},
+    Endings{Content::journal, ".journal", "a journal is written", ".journal"}};
 
-bool is_one_of(std::string_view ending, std::vector<std::string_view> const& endings) {
-  return std::ranges::find(endings, ending) != endings.end();
-}
-
-Format format_of_ending(fs::path const& path) {
-  auto ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  if (ending == ".safetensors") return Format::container;
-  if (is_one_of(ending, {".tsv", ".txt", ".csv", ".tab"})) return Format::lines;
-  if (is_one_of(ending, {".json", ".jsonl"})) return Format::json;
-  if (ending == ".journal") return Format::journal;
-  if (is_one_of(ending, {".gz", ".xz", ".zst", ".bz2", ".lz4", ".lzma", ".z", ".zip", ".7z", ".tar", ".tgz"}))
-    return Format::compressed;
-  if (is_one_of(ending, {".npy", ".npz", ".mtx", ".mat", ".onnx", ".h5", ".hdf5", ".hdf", ".he5", ".pt", ".pth",
-                         ".parquet", ".arrow"}))
-    return Format::other;
-  if (is_one_of(ending, {".md", ".html", ".htm", ".xml", ".yaml", ".yml", ".toml", ".pdf", ".png", ".svg", ".jpg"}))
-    return Format::other;
-  return Format::unknown;
-}
-
-/// True if a name with this ending may hold `own`.
-bool fits(fs::path const& path, Format own) {
-  auto const format = format_of_ending(path);
-  return format == Format::unknown || format == own;
-}
-
-/// True if lines of numbers may have this name: with the ending of a compression that is carried out, the ending before
-/// that one counts.
-bool fits_lines(fs::path const& path) {
-  bool const is_compressed = compression_of_name(path) != Compression::none;
-  return fits(is_compressed ? path.stem() : path, Format::lines);
-}
+/// The endings of formats that nothing is written in, compression included.
+constexpr std::string_view endings_of_others = ".gz .xz .zst .bz2 .lz4 .lzma .z .zip .7z .tar .tgz .npy .npz .mtx .mat "
+                                               ".onnx .h5 .hdf5 .hdf .he5 .pt .pth .parquet "
+                                               ".arrow .md .html .htm .xml .yaml .yml .toml .pdf .png .svg .jpg";
 
 } // namespace
 
 void require_fitting_ending(std::string const& shown, fs::path const& path, Content content) {
-  auto const require = [&](bool is_fitting, char const* what, char const* expected) {
-    if (is_fitting) return;
-    throw UsageError(fmt::format("{} has an ending of another format: {}, expected {}", shown, what, expected));
+  auto const endings = std::ranges::find(all_endings, content, &Endings::content);
+  if (endings == all_endings.end()) return; // unknown endings of networks and samples are refused later
+  // of lines with the ending of a compression that is carried out, the ending before that one counts
+  bool const is_compressed = content == Content::lines && compression_of_name(path) != Compression::none;
+  auto ending = (is_compressed ? path.stem() : path).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  auto const is_among = [&](std::string_view list) {
+    auto const words = words_of(list);
+    return std::ranges::find(words, ending) != words.end();
   };
-  switch (content) {
-  case Content::network_or_samples:
-    return; // unknown endings are refused later
-  case Content::container:
-    return require(fits(path, Format::container), "safetensors are written", ".safetensors");
-  case Content::lines:
-    return require(fits_lines(path), "lines of numbers are written", ".tsv, .tsv.gz, .tsv.xz or .tsv.zst");
-  case Content::plain_lines:
-    return require(fits(path, Format::lines), "lines that are not compressed are written", ".tsv");
-  case Content::json:
-    return require(fits(path, Format::json), "JSON is written", ".json");
-  case Content::journal:
-    return require(fits(path, Format::journal), "a journal is written", ".journal");
-  }
+  bool const is_known = is_among(endings_of_others) || std::ranges::any_of(all_endings, is_among, &Endings::own);
+  if (!is_known || is_among(endings->own)) return;
+  throw UsageError(
+      fmt::format("{} has an ending of another format: {}, expected {}", shown, endings->what, endings->expected));
 }
 
 namespace {

@@ -16,33 +16,17 @@
 namespace varve {
 namespace {
 
-/// The greatest number of brackets open at a time, not counting brackets in strings.
-std::size_t depth_of(std::string_view text) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool in_string = false;
-  for (std::size_t place = 0; place < text.size(); ++place) {
-    char const letter = text[place];
-    if (letter == '"') in_string = !in_string;
-    if (in_string && letter == '\\') ++place;
-    if (in_string) continue;
-    if (letter == '[' || letter == '{') deepest = std::max(deepest, ++depth);
-    if ((letter == ']' || letter == '}') && depth > 0) --depth;
-  }
-  return deepest;
-}
-
 /// Finds a key that an object has twice (the parser itself keeps the last of them, other programs the first), and more
-/// than the limits allow.
+/// than the limits allow. Events come without recursion, however deep the text nests.
 class FaultSearch final : public nlohmann::json_sax<nlohmann::ordered_json> {
 public:
   bool start_object(std::size_t /*size*/) override {
     keys_.emplace_back();
-    return count();
+    return open();
   }
   bool end_object() override {
     keys_.pop_back();
-    return true;
+    return end_array();
   }
   bool key(std::string& name) override {
     auto& keys = keys_.back();
@@ -60,16 +44,27 @@ public:
   bool number_float(number_float_t /*value*/, std::string const& /*text*/) override { return count(); }
   bool string(std::string& /*value*/) override { return count(); }
   bool binary(binary_t& /*value*/) override { return count(); }
-  bool start_array(std::size_t /*size*/) override { return count(); }
-  bool end_array() override { return true; }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
   bool parse_error(std::size_t /*place*/, std::string const& /*token*/,
                    nlohmann::detail::exception const& /*error*/) override {
     return false;
   }
 
-  std::string const& fault() const { return fault_; }
+  /// Empty if there is none.
+  std::string fault() const {
+    if (deepest_ <= deepest_json) return fault_;
+    return fmt::format("JSON that nests {} deep, expected no more than {}", deepest_, deepest_json);
+  }
 
 private:
+  bool open() {
+    deepest_ = std::max(deepest_, ++depth_);
+    return count();
+  }
   bool count() {
     if (++num_values_ > most_json_values)
       fault_ = fmt::format("JSON of more than {} values, expected no more", most_json_values);
@@ -77,6 +72,8 @@ private:
   }
 
   std::vector<std::unordered_set<std::string>> keys_; ///< those of each open object
+  std::size_t depth_ = 0;
+  std::size_t deepest_ = 0;
   std::size_t num_values_ = 0;
   std::string fault_;
 };
@@ -112,14 +109,10 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
   if (text.size() > most_bytes) {
     throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, most_bytes));
   }
-  if (auto const depth = depth_of(text); depth > deepest_json) {
-    throw InputError(
-        fmt::format("{}: found JSON that nests {} deep, expected no more than {}", place, depth, deepest_json));
-  }
   if (text.find('\0') != std::string_view::npos) return nlohmann::ordered_json::value_t::discarded; // not an end
   FaultSearch search;
   nlohmann::ordered_json::sax_parse(text, &search);
-  if (!search.fault().empty()) throw InputError(fmt::format("{}: found {}", place, search.fault()));
+  if (auto const fault = search.fault(); !fault.empty()) throw InputError(fmt::format("{}: found {}", place, fault));
   return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 

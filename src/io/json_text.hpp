@@ -9,7 +9,7 @@
 namespace varve {
 
 /// Limits for JSON in files, which is short and flat: descriptors, options, the head of a journal. They are checked
-/// before parsing, because the parser recurses as deep as the text nests.
+/// before values are made of it, which functions visit recursively.
 constexpr std::size_t longest_json = std::size_t{1} << 16; ///< in bytes
 constexpr std::size_t deepest_json = 32;                   ///< greatest nesting of brackets
 

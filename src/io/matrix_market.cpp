@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/byte_stream.hpp"
 #include "io/text_file.hpp"
+#include "io/triple_text.hpp"
 
 #include <fmt/format.h>
 
@@ -14,10 +15,8 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,21 +42,12 @@ struct Banner {
   double mirrored_sign = 1.0;
 };
 
-std::vector<std::string> small_words(std::string_view line) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; (begin = line.find_first_not_of(" \t\r", begin)) != std::string_view::npos;) {
-    auto const end = std::min(line.find_first_of(" \t\r", begin), line.size());
-    words.push_back(lower(line.substr(begin, end - begin)));
-    begin = end;
-  }
-  return words;
-}
-
 Banner read_banner(fs::path const& path) {
   std::array<char, 256> head{};
   std::string_view const text(head.data(), open_bytes(path)->read(head));
   auto const line = text.substr(0, text.find('\n'));
-  auto const words = small_words(line);
+  auto const small = lower(line);
+  auto const words = words_of(small);
   auto const fail = [&](char const* expected) { fail_at_line(path, 1, quote(line), expected); };
   if (words.size() != 5 || words[0] != magic || words[1] != "matrix")
     fail("%%MatrixMarket matrix, and three words more");
@@ -121,27 +111,10 @@ SparseMatrix gathered(Triples&& parts) {
   return matrix;
 }
 
-void sort_row(SparseMatrix& matrix, std::size_t row, std::vector<std::pair<NeuronIndex, double>>& entries) {
-  auto const begin = matrix.row_pointers[row];
-  auto const size = matrix.row_size(row);
-  auto* const columns = matrix.column_indices.data() + begin;
-  if (std::is_sorted(columns, columns + size)) return;
-  if (matrix.is_iso()) {
-    std::sort(columns, columns + size);
-    return;
-  }
-  auto* const values = matrix.values.data() + begin;
-  entries.resize(size);
-  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
-  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
-  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
-}
-
 /// Sorts the entries of each row by column and refuses entries that are given twice.
 void sort_rows(SparseMatrix& matrix, std::string const& place) {
-  std::vector<std::pair<NeuronIndex, double>> entries;
   for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-    sort_row(matrix, row, entries);
+    sort_row(matrix, row);
     auto const columns = matrix.row_columns(row);
     auto const twice = std::ranges::adjacent_find(columns);
     if (twice == columns.end()) continue;

@@ -13,10 +13,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -118,15 +116,9 @@ std::uint64_t network_checksum(fs::path const& path, ChallengeOptions const& opt
   return fs::is_directory(path, error) ? files_checksum(network_files(path, options)) : file_checksum(path);
 }
 
-SampleSet open_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
-  if (kind_of(path) == FileKind::text) return read_challenge_samples(path, neurons, range);
+SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons, OptionalSampleRange const& range) {
+  if (neurons && kind_of(path) == FileKind::text) return read_challenge_samples(path, *neurons, range);
   auto const reader = open_sample_reader(path, neurons, range, 0);
-  return to_set(reader->read(0, reader->num_samples()));
-}
-
-SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons) {
-  if (neurons) return open_samples(path, *neurons);
-  auto const reader = open_sample_reader(path, neurons, 0);
   return to_set(reader->read(0, reader->num_samples()));
 }
 
@@ -167,8 +159,8 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
 }
 
 std::unique_ptr<SampleWriter> open_sample_writer(fs::path const& path, std::size_t neurons) {
-  if (is_container_name(path)) return std::make_unique<SampleFileWriter>(path, neurons);
-  if (text_compression(path)) return std::make_unique<ChallengeSampleWriter>(path);
+  if (is_container_name(path)) return create_sample_file(path, neurons);
+  if (text_compression(path)) return create_challenge_samples(path);
   throw UsageError(fmt::format("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
                                path.string()));
 }

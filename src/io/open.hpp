@@ -45,15 +45,12 @@ std::vector<std::filesystem::path> network_files(std::filesystem::path const& pa
 /// InputError if a file is missing or cannot be read.
 std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
-/// Reads samples for a network with `neurons` inputs: a sample file, an IDX file of images (values byte / 255), or a
-/// Matrix Market file, recognized by their content, or lines `image pixel value`. Throws InputError if the file is
-/// broken or its samples have another width, UsageError if it does not contain the range.
-SampleSet open_samples(std::filesystem::path const& path, std::size_t neurons,
+/// Reads samples, for a network with `neurons` inputs if these are given: a sample file, an IDX file of images (values
+/// byte / 255), or a Matrix Market file, recognized by their content, or lines `image pixel value`. All but text state
+/// their width; for text, `neurons` is required (else UsageError). Throws InputError if the file is broken or its
+/// samples have another width, UsageError if it does not contain the range.
+SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                        OptionalSampleRange const& range = std::nullopt);
-
-/// Reads samples without a network. All but text state their width; for text, `neurons` is required (else
-/// UsageError). Throws otherwise as the function above.
-SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons);
 
 /// The range of the first `count` samples of a file. Throws InputError as open_samples does.
 SampleRange first_samples(std::filesystem::path const& path, std::size_t count);

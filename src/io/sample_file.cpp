@@ -71,19 +71,10 @@ SampleFileHeader read_sample_header(fs::path const& path) {
           open.first_sample,        open.labels != nullptr,      num_targets};
 }
 
-void require_width(fs::path const& path, std::size_t num_inputs) {
-  require_width(path, read_sample_header(path).num_neurons, num_inputs);
-}
-
-void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* what) {
+void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* ends, char const* what) {
   if (found == expected) return;
   throw InputError(
-      fmt::format("{} holds samples of {} neurons, the network has {} {}", path.string(), found, expected, what));
-}
-
-SampleSet read_sample_file(fs::path const& path, OptionalSampleRange const& range) {
-  SampleFileReader reader(path, range);
-  return reader.read_set(0, reader.num_samples());
+      fmt::format("{} holds {} of {} neurons, the network has {} {}", path.string(), what, found, expected, ends));
 }
 
 Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range) {
@@ -99,79 +90,66 @@ Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range
   return labels;
 }
 
-struct SampleFileReader::Contents {
-  OpenSampleFile open;
-  container::StoredMatrix const& matrix; ///< the samples or the targets, whichever are wanted
-  SampleRange rows;                      ///< wanted rows of the matrix
-  EdgeOffset num_entries;
-
-  Contents(fs::path const& path, OptionalSampleRange const& range, SamplePart part)
-      : open(path),
-        matrix(open.part(part)),
-        rows(rows_within(path, open.first_sample, matrix.num_rows(), range)),
-        num_entries(range ? matrix.count_entries(rows.first, rows.second) : matrix.num_entries()) {}
-};
-
-SampleFileReader::SampleFileReader(fs::path const& path, OptionalSampleRange const& range, SamplePart part)
-    : contents_(std::make_unique<Contents>(path, range, part)) {}
-
-SampleFileReader::~SampleFileReader() = default;
-
-std::size_t SampleFileReader::num_samples() const { return contents_->rows.second - contents_->rows.first; }
-std::size_t SampleFileReader::num_neurons() const { return contents_->matrix.num_columns(); }
-EdgeOffset SampleFileReader::num_entries() const { return contents_->num_entries; }
-SampleIndex SampleFileReader::first_sample() const { return contents_->open.first_sample + contents_->rows.first; }
-
-bool SampleFileReader::has_one_value() const { return contents_->matrix.has_one_value(); }
-
-void SampleFileReader::read_into(std::shared_ptr<SampleMemory> memory) { memory_ = std::move(memory); }
-
-SampleBatch SampleFileReader::read(std::size_t first, std::size_t last) {
-  VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
-  if (memory_) {
-    if (auto ready = read_ready(first, last)) return {*std::move(ready), first_sample() + first};
-  }
-  return read_set(first, last);
-}
-
-/// The samples in memory_; nullopt where read_set() has to read them, or says what is wrong.
-std::optional<ReadySamples> SampleFileReader::read_ready(std::size_t first, std::size_t last) {
-  auto const begin = contents_->rows.first;
-  try {
-    return contents_->matrix.ready_rows(begin + first, begin + last, *memory_);
-  } catch (std::bad_alloc const&) {
-    return std::nullopt;
-  } catch (std::length_error const&) {
-    return std::nullopt;
-  }
-}
-
-SampleSet SampleFileReader::read_set(std::size_t first, std::size_t last) {
-  VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
-  auto const fail_memory = [&] {
-    throw ResourceError(fmt::format("{} does not fit into memory", contents_->open.file.path().string()));
-  };
-  SampleSet samples;
-  samples.first_sample = first_sample() + first;
-  try {
-    auto const begin = contents_->rows.first;
-    samples.matrix = contents_->matrix.rows(begin + first, begin + last);
-  } catch (std::bad_alloc const&) {
-    fail_memory();
-  } catch (std::length_error const&) {
-    fail_memory();
-  }
-  require_valid(samples.matrix, contents_->matrix.place().c_str());
-  return samples;
-}
-
-void write_sample_file(fs::path const& path, SampleSet const& samples) {
-  SampleFileWriter writer(path, samples.num_neurons());
-  writer.append(samples);
-  writer.commit();
-}
-
 namespace {
+
+class SampleFileReader final : public SampleReader {
+public:
+  SampleFileReader(fs::path const& path, OptionalSampleRange const& range, SamplePart part)
+      : open_(path),
+        matrix_(open_.part(part)),
+        rows_(rows_within(path, open_.first_sample, matrix_.num_rows(), range)),
+        num_entries_(range ? matrix_.count_entries(rows_.first, rows_.second) : matrix_.num_entries()) {}
+
+  std::size_t num_samples() const override { return rows_.second - rows_.first; }
+  std::size_t num_neurons() const override { return matrix_.num_columns(); }
+  EdgeOffset num_entries() const override { return num_entries_; }
+  SampleIndex first_sample() const override { return open_.first_sample + rows_.first; }
+  bool has_one_value() const override { return matrix_.has_one_value(); }
+  void read_into(std::shared_ptr<SampleMemory> memory) override { memory_ = std::move(memory); }
+
+  SampleBatch read(std::size_t first, std::size_t last) override {
+    VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
+    if (memory_) {
+      if (auto ready = read_ready(first, last)) return {*std::move(ready), first_sample() + first};
+    }
+    return read_set(first, last);
+  }
+
+private:
+  /// The samples in memory_; nullopt where read_set() has to read them, or says what is wrong.
+  std::optional<ReadySamples> read_ready(std::size_t first, std::size_t last) {
+    try {
+      return matrix_.ready_rows(rows_.first + first, rows_.first + last, *memory_);
+    } catch (std::bad_alloc const&) {
+      return std::nullopt;
+    } catch (std::length_error const&) {
+      return std::nullopt;
+    }
+  }
+
+  SampleSet read_set(std::size_t first, std::size_t last) {
+    auto const fail_memory = [&] {
+      throw ResourceError(fmt::format("{} does not fit into memory", open_.file.path().string()));
+    };
+    SampleSet samples;
+    samples.first_sample = first_sample() + first;
+    try {
+      samples.matrix = matrix_.rows(rows_.first + first, rows_.first + last);
+    } catch (std::bad_alloc const&) {
+      fail_memory();
+    } catch (std::length_error const&) {
+      fail_memory();
+    }
+    require_valid(samples.matrix, matrix_.place().c_str());
+    return samples;
+  }
+
+  OpenSampleFile open_;
+  container::StoredMatrix const& matrix_; ///< the samples or the targets, whichever are wanted
+  SampleRange rows_;                      ///< wanted rows of the matrix
+  EdgeOffset num_entries_;
+  std::shared_ptr<SampleMemory> memory_; ///< where samples go if they can; may be null
+};
 
 /// Rows that follow each other without a gap, and the number of the first of them.
 struct Sequence {
@@ -186,69 +164,72 @@ struct Sequence {
   bool operator==(Sequence const&) const = default;
 };
 
-} // namespace
+class SampleFileWriter final : public SampleWriter {
+public:
+  SampleFileWriter(fs::path const& path, std::size_t num_neurons)
+      : file_(path, num_arrays, description_bytes), samples_(file_, "samples", num_neurons) {}
 
-struct SampleFileWriter::Contents {
+  void append(SampleSet const& batch) override {
+    require_open();
+    of_samples_.append(batch.first_sample, batch.num_samples());
+    samples_.append(batch.matrix);
+  }
+
+  void append_labels(Labels const& batch) override {
+    require_open();
+    if (!labels_) labels_.emplace(file_.folder(), file_.path());
+    of_labels_.append(batch.first_sample, batch.num_samples());
+    labels_->append(container::bytes_of(batch.classes));
+  }
+
+  void append_targets(SampleSet const& batch) override {
+    require_open();
+    if (!targets_) targets_.emplace(file_, "targets", batch.num_neurons());
+    of_targets_.append(batch.first_sample, batch.num_samples());
+    targets_->append(batch.matrix);
+  }
+
+  void commit() override {
+    require_open();
+    VARVE_REQUIRE(!labels_ || of_labels_ == of_samples_, "each sample needs a label");
+    VARVE_REQUIRE(!targets_ || of_targets_ == of_samples_, "each sample needs targets");
+    nlohmann::ordered_json description = {{"kind", "samples"},
+                                          {"version", 1},
+                                          {"shape", {samples_.num_rows(), samples_.num_columns()}},
+                                          {"first_sample", of_samples_.first}};
+    samples_.finish();
+    if (labels_) file_.add("labels", NumberType::u32, *labels_);
+    if (targets_) {
+      description["targets"] = targets_->num_columns();
+      targets_->finish();
+    }
+    file_.commit(description);
+    is_committed_ = true;
+  }
+
+private:
   static constexpr std::size_t num_arrays = 7;
   static constexpr std::size_t description_bytes = 256;
 
-  container::Writer file;
-  container::GrowingMatrix samples;
-  std::optional<container::GrowingMatrix> targets;
-  std::optional<container::GrowingBytes> labels;
-  Sequence of_samples, of_targets, of_labels;
+  void require_open() const { VARVE_REQUIRE(!is_committed_, "a sample file is written after its commit"); }
 
-  Contents(fs::path const& path, std::size_t num_neurons)
-      : file(path, num_arrays, description_bytes), samples(file, "samples", num_neurons) {}
-
-  void finish() {
-    VARVE_REQUIRE(!labels || of_labels == of_samples, "each sample needs a label");
-    VARVE_REQUIRE(!targets || of_targets == of_samples, "each sample needs targets");
-    nlohmann::ordered_json description = {{"kind", "samples"},
-                                          {"version", 1},
-                                          {"shape", {samples.num_rows(), samples.num_columns()}},
-                                          {"first_sample", of_samples.first}};
-    samples.finish();
-    if (labels) file.add("labels", NumberType::u32, *labels);
-    if (targets) {
-      description["targets"] = targets->num_columns();
-      targets->finish();
-    }
-    file.commit(description);
-  }
+  container::Writer file_;
+  container::GrowingMatrix samples_;
+  std::optional<container::GrowingMatrix> targets_;
+  std::optional<container::GrowingBytes> labels_;
+  Sequence of_samples_, of_targets_, of_labels_;
+  bool is_committed_ = false;
 };
 
-SampleFileWriter::SampleFileWriter(fs::path const& path, std::size_t num_neurons)
-    : contents_(std::make_unique<Contents>(path, num_neurons)) {}
+} // namespace
 
-SampleFileWriter::~SampleFileWriter() = default;
-
-void SampleFileWriter::append(SampleSet const& batch) {
-  VARVE_REQUIRE(contents_, "a sample file is written after its commit");
-  contents_->of_samples.append(batch.first_sample, batch.num_samples());
-  contents_->samples.append(batch.matrix);
+std::unique_ptr<SampleReader> open_sample_file(fs::path const& path, OptionalSampleRange const& range,
+                                               SamplePart part) {
+  return std::make_unique<SampleFileReader>(path, range, part);
 }
 
-void SampleFileWriter::append_labels(Labels const& batch) {
-  VARVE_REQUIRE(contents_, "a sample file is written after its commit");
-  auto& labels = contents_->labels;
-  if (!labels) labels.emplace(contents_->file.folder(), contents_->file.path());
-  contents_->of_labels.append(batch.first_sample, batch.num_samples());
-  labels->append(container::bytes_of(batch.classes));
-}
-
-void SampleFileWriter::append_targets(SampleSet const& batch) {
-  VARVE_REQUIRE(contents_, "a sample file is written after its commit");
-  auto& targets = contents_->targets;
-  if (!targets) targets.emplace(contents_->file, "targets", batch.num_neurons());
-  contents_->of_targets.append(batch.first_sample, batch.num_samples());
-  targets->append(batch.matrix);
-}
-
-void SampleFileWriter::commit() {
-  VARVE_REQUIRE(contents_, "a sample file is committed twice");
-  contents_->finish();
-  contents_.reset();
+std::unique_ptr<SampleWriter> create_sample_file(fs::path const& path, std::size_t num_neurons) {
+  return std::make_unique<SampleFileWriter>(path, num_neurons);
 }
 
 } // namespace varve

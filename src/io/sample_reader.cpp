@@ -49,38 +49,22 @@ std::size_t bytes_in_memory(SampleReader const& reader) {
                     capped_multiply(reader.num_samples(), sizeof(EdgeOffset)));
 }
 
-/// Opens samples that state their width.
-std::unique_ptr<SampleReader> open_wide(std::filesystem::path const& path, FileKind kind,
-                                        OptionalSampleRange const& range) {
-  switch (kind) {
-  case FileKind::idx:
-    return open_idx_images(path, range);
-  case FileKind::matrix_market:
-    return open_matrix_market_samples(path, range);
-  default:
-    return std::make_unique<SampleFileReader>(path, range);
-  }
-}
-
 } // namespace
 
-std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
+std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                                                  OptionalSampleRange const& range, std::size_t bytes) {
   auto const kind = kind_of(path);
-  if (kind != FileKind::container && kind != FileKind::idx && kind != FileKind::matrix_market)
-    return open_challenge_samples(path, neurons, range, bytes);
-  auto samples = open_wide(path, kind, range);
-  require_width(path, samples->num_neurons(), neurons);
+  bool const states_width = kind == FileKind::container || kind == FileKind::idx || kind == FileKind::matrix_market;
+  if (!states_width && neurons) return open_challenge_samples(path, *neurons, range, bytes);
+  if (kind == FileKind::text) {
+    throw UsageError(
+        fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
+  }
+  auto samples = kind == FileKind::idx             ? open_idx_images(path, range)
+                 : kind == FileKind::matrix_market ? open_matrix_market_samples(path, range)
+                                                   : open_sample_file(path, range);
+  if (neurons) require_width(path, samples->num_neurons(), *neurons);
   return samples;
-}
-
-std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
-                                                 std::size_t bytes) {
-  if (neurons) return open_sample_reader(path, *neurons, std::nullopt, bytes);
-  auto const kind = kind_of(path);
-  if (kind != FileKind::text) return open_wide(path, kind, std::nullopt);
-  throw UsageError(
-      fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
 }
 
 SampleBatch SamplesInMemory::read(std::size_t first, std::size_t last) {

@@ -84,17 +84,13 @@ private:
 std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
                                        std::size_t bytes);
 
-/// Opens samples for a network with `neurons` inputs: a sample file, whose parts are read separately; the images of an
-/// IDX file, with values byte / 255; a Matrix Market file; or lines `image pixel value`
+/// Opens samples, for a network with `neurons` inputs if these are given: a sample file, whose parts are read
+/// separately; the images of an IDX file, with values byte / 255; a Matrix Market file; or lines `image pixel value`
 /// (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are otherwise read sequentially
-/// a second time. Throws as open_samples does.
-std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::size_t neurons,
-                                                 OptionalSampleRange const& range, std::size_t bytes);
-
-/// Opens samples without a network. All but text state their width; for text, `neurons` is required (else
-/// UsageError). Throws otherwise as the function above.
+/// a second time. All but text state their width; for text, `neurons` is required (else UsageError). Throws as
+/// open_samples does.
 std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
-                                                 std::size_t bytes);
+                                                 OptionalSampleRange const& range, std::size_t bytes);
 
 /// The number of samples per part so that a run stays within `bytes` of host memory: all samples if they fit, else a
 /// third of what fits, because three parts exist at a time (one runs, one is being read, one waits between them). At

@@ -22,6 +22,16 @@ std::string quote(std::string_view text) {
   return shown + (text.size() > longest ? "...\"" : "\"");
 }
 
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (auto begin = line.find_first_not_of(" \t\r"); begin != std::string_view::npos;) {
+    auto const end = std::min(line.find_first_of(" \t\r", begin), line.size());
+    words.push_back(line.substr(begin, end - begin));
+    begin = line.find_first_not_of(" \t\r", end);
+  }
+  return words;
+}
+
 void fail_at(std::string_view place, std::string_view found, std::string_view expected) {
   throw InputError(fmt::format("{}: found {}, expected {}", place, found, expected));
 }
@@ -74,16 +84,6 @@ std::string read_text(std::filesystem::path const& path) {
     text.resize(filled);
     return text;
   }
-}
-
-TextWriter::TextWriter(std::filesystem::path const& path, Appears appears)
-    : file_(path, appears), sink_(make_byte_sink(file_, compression_of_name(path))) {}
-
-void TextWriter::write(std::string_view text) { sink_->write(text); }
-
-void TextWriter::commit() {
-  sink_->finish();
-  file_.commit();
 }
 
 } // namespace varve

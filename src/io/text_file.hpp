@@ -10,11 +10,15 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace varve {
 
 /// Quotes text from a file for a message: shortened, with unprintable bytes escaped.
 std::string quote(std::string_view text);
+
+/// The words of a line, separated by blanks, tabs and carriage returns.
+std::vector<std::string_view> words_of(std::string_view line);
 
 /// Throws InputError "PLACE: found FOUND, expected EXPECTED".
 [[noreturn]] void fail_at(std::string_view place, std::string_view found, std::string_view expected);
@@ -53,20 +57,6 @@ private:
 
 /// The whole decompressed text of a file. Throws as TextReader does.
 std::string read_text(std::filesystem::path const& path);
-
-/// Writes text, compressed as the ending of PATH implies; the file appears on commit() or not at all.
-class TextWriter {
-public:
-  /// Throws as OutputFile does.
-  explicit TextWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself);
-
-  void write(std::string_view text);
-  void commit();
-
-private:
-  OutputFile file_;
-  std::unique_ptr<ByteSink> sink_;
-};
 
 /// Whether a line break must end the last line too: then a file that was cut inside its last number is noticed.
 enum class LastBreak { optional, required };

@@ -1,35 +1,338 @@
 #include "io/triple_text.hpp"
 
 #include "core/error.hpp"
-#include "io/triple_block.hpp"
-#include "network/sparse_matrix.hpp"
+#include "core/host_threads.hpp"
+#include "io/checksum.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <cstring>
 #include <deque>
+#include <functional>
+#include <future>
 #include <iterator>
+#include <limits>
+#include <numeric>
+#include <system_error>
+#include <tuple>
 #include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Compares the number of rows and entries with the length of the text, so that a short text cannot demand much memory.
+/// The numbers of one line.
+struct Triple {
+  std::array<std::uint64_t, 2> index{}; ///< both from 1
+  double value = 0.0;
+};
+
+/// Parses any line: nullopt for a blank line or a comment. Throws InputError that says what is wrong with a malformed
+/// line.
+std::optional<Triple> parse_line(std::string_view line, TripleFormat const& format, fs::path const& path,
+                                 std::size_t number) {
+  auto const words = words_of(line);
+  if (words.empty() || words[0].front() == '%' || words[0].front() == '#') return std::nullopt;
+  if (words.size() != 3) {
+    fail_at_line(path, number,
+                 fmt::format("{} column{} in {}", words.size(), words.size() == 1 ? "" : "s", quote(line)),
+                 fmt::format("3: {}, {}, {}", format.names[0], format.names[1], format.names[2]));
+  }
+  auto const read = [&](std::string_view word, auto& number_read) {
+    auto const end = word.data() + word.size();
+    auto const [next, error] = std::from_chars(word.data(), end, number_read);
+    return error == std::errc() && next == end;
+  };
+  Triple triple;
+  for (std::size_t position = 0; position < 2; ++position) {
+    auto& index = triple.index[position];
+    if (!read(words[position], index) || index < 1 || index > format.largest[position]) {
+      fail_at_line(path, number, fmt::format("{} {}", format.names[position], quote(words[position])),
+                   fmt::format("a number from 1 to {}", format.largest[position]));
+    }
+  }
+  if (!read(words[2], triple.value) || !std::isfinite(triple.value)) {
+    fail_at_line(path, number, fmt::format("{} {}", format.names[2], quote(words[2])), "a finite number");
+  }
+  return triple;
+}
+
+/// Fast path for regular lines: three numbers separated by single tabs or blanks. All other lines go to parse_line.
+class LineScanner {
+public:
+  LineScanner(std::string_view text, TripleFormat const& format)
+      : cursor_(text.data()), end_(text.data() + text.size()), largest_(format.largest) {}
+
+  bool at_end() const { return cursor_ == end_; }
+
+  /// Parses a line into `triple` and advances past it; returns false without advancing if the line is not regular.
+  bool scan(Triple& triple) {
+    char const* next = scan_index(cursor_, largest_[0], triple.index[0]);
+    if (next == nullptr) return false;
+    next = scan_index(next, largest_[1], triple.index[1]);
+    if (next == nullptr) return false;
+    next = scan_value(next, triple.value);
+    if (next == nullptr) return false;
+    if (next != end_ && *next == '\r') ++next;
+    if (next != end_ && *next != '\n') return false;
+    cursor_ = next == end_ ? end_ : next + 1;
+    return true;
+  }
+
+  /// Advances past a line and returns it without its end.
+  std::string_view take_line() {
+    auto const begin = cursor_;
+    auto const* found = static_cast<char const*>(std::memchr(begin, '\n', static_cast<std::size_t>(end_ - begin)));
+    cursor_ = found == nullptr ? end_ : found + 1;
+    return {begin, static_cast<std::size_t>((found == nullptr ? end_ : found) - begin)};
+  }
+
+private:
+  static bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
+  static bool is_line_end(char letter) { return letter == '\n' || letter == '\r'; }
+
+  /// Parses an index and the single separator after it.
+  char const* scan_index(char const* begin, std::uint64_t largest, std::uint64_t& index) const {
+    auto const [next, error] = std::from_chars(begin, end_, index);
+    if (error != std::errc() || index < 1 || index > largest || next == end_ || !is_blank(*next)) return nullptr;
+    return next + 1;
+  }
+
+  /// Parses a value up to the end of its line. Consecutive lines often repeat a value, so text equal to the last value
+  /// is not parsed again.
+  char const* scan_value(char const* begin, double& value) {
+    auto const room = static_cast<std::size_t>(end_ - begin);
+    auto const length = last_value_text_.size();
+    if (length > 0 && room > length && is_line_end(begin[length]) &&
+        std::memcmp(begin, last_value_text_.data(), length) == 0) {
+      value = last_value_;
+      return begin + length;
+    }
+    auto const [next, error] = std::from_chars(begin, end_, value);
+    if (error != std::errc() || !std::isfinite(value)) return nullptr;
+    last_value_text_ = {begin, static_cast<std::size_t>(next - begin)};
+    last_value_ = value;
+    return next;
+  }
+
+  char const* cursor_;
+  char const* end_;
+  std::array<std::uint64_t, 2> largest_;
+  std::string_view last_value_text_;
+  double last_value_ = 0.0;
+};
+
+/// Consecutive entries of a text that belong to one row.
+struct Run {
+  std::uint64_t row = 0; ///< from 0, counted from the first wanted row
+  std::uint64_t num_entries = 0;
+};
+
+/// The entries of one block of text, in the order of the text.
+struct TripleBlock {
+  std::vector<Run> runs;
+  std::vector<NeuronIndex> columns;
+  std::vector<double> values; ///< one per entry, or exactly one shared by all
+  std::uint64_t largest_row = 0;
+};
+
+/// Memory of a block and of the part of the matrix built from it.
+std::size_t bytes_of(TripleBlock const& block) {
+  auto const entries = block.columns.size() * sizeof(NeuronIndex) + block.values.size() * sizeof(double);
+  return block.runs.size() * sizeof(Run) + 2 * entries;
+}
+
+/// Moves the leading entries of a block with rows below `row` out of the block.
+TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
+  auto const end_of_runs = std::ranges::find_if(block.runs, [&](Run const& run) { return run.row >= row; });
+  TripleBlock taken;
+  std::uint64_t num_entries = 0;
+  for (auto run = block.runs.begin(); run != end_of_runs; ++run) num_entries += run->num_entries;
+  auto const count = static_cast<std::ptrdiff_t>(num_entries);
+  bool const has_one_value = block.values.size() == 1;
+  taken.runs.assign(block.runs.begin(), end_of_runs);
+  taken.columns.assign(block.columns.begin(), block.columns.begin() + count);
+  taken.values.assign(block.values.begin(), has_one_value ? block.values.end() : block.values.begin() + count);
+  if (taken.columns.empty()) taken.values.clear();
+  block.runs.erase(block.runs.begin(), end_of_runs);
+  block.columns.erase(block.columns.begin(), block.columns.begin() + count);
+  if (!has_one_value) block.values.erase(block.values.begin(), block.values.begin() + count);
+  return taken;
+}
+
+/// Collects triples as runs of rows; stores a single value as long as all are equal.
+class BlockBuilder {
+public:
+  BlockBuilder(TripleFormat const& format, WantedRows const& wanted)
+      : row_position_(format.row_position),
+        drops_zeros_(format.drops_zeros),
+        first_row_(wanted.first),
+        last_row_(wanted.last.value_or(std::numeric_limits<std::uint64_t>::max())) {}
+
+  void add(Triple const& triple) {
+    auto const row = triple.index[row_position_] - 1;
+    block_.largest_row = std::max(block_.largest_row, row + 1);
+    if (row < first_row_ || row >= last_row_ || (drops_zeros_ && triple.value == 0.0)) return;
+    if (block_.runs.empty() || block_.runs.back().row != row - first_row_) block_.runs.push_back({row - first_row_, 0});
+    ++block_.runs.back().num_entries;
+    add_value(triple.value);
+    block_.columns.push_back(static_cast<NeuronIndex>(triple.index[1 - row_position_] - 1));
+  }
+
+  TripleBlock take() { return std::move(block_); }
+
+private:
+  /// Call before the column of the same entry is stored.
+  void add_value(double value) {
+    if (all_equal_) {
+      if (block_.columns.empty()) block_.values = {value};
+      if (same_bits(block_.values[0], value)) return;
+      all_equal_ = false;
+      block_.values.assign(block_.columns.size(), double(block_.values[0]));
+    }
+    block_.values.push_back(value);
+  }
+
+  TripleBlock block_;
+  std::size_t row_position_;
+  bool drops_zeros_;
+  std::uint64_t first_row_;
+  std::uint64_t last_row_;
+  bool all_equal_ = true;
+};
+
+TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, WantedRows const& wanted,
+                        fs::path const& path) {
+  BlockBuilder builder(format, wanted);
+  LineScanner scanner(text.text, format);
+  Triple triple;
+  for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
+    if (scanner.scan(triple)) {
+      builder.add(triple);
+    } else if (auto const careful = parse_line(scanner.take_line(), format, path, line)) {
+      builder.add(*careful);
+    }
+  }
+  return builder.take();
+}
+
+/// Parses a text, several blocks at a time. While they are parsed, another thread reads and inflates the next ones.
+class BlockParser {
+public:
+  /// With `parallel`, blocks are parsed on all host threads. If `expected` is given, throws InputError unless it holds
+  /// the checksums of all blocks of the text.
+  BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel,
+              std::optional<std::vector<std::uint64_t>> expected = std::nullopt)
+      : path_(path),
+        format_(format),
+        wanted_(wanted),
+        reader_(std::make_unique<TextReader>(path_)),
+        num_threads_(parallel ? num_host_threads() : 1),
+        expected_(std::move(expected)) {}
+
+  /// Parses the next blocks; returns none at the end of the file.
+  std::vector<TripleBlock> next();
+
+  /// Checksums of all blocks parsed so far.
+  std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
+
+  /// Bytes of text parsed so far.
+  std::uint64_t num_bytes() const { return num_bytes_; }
+
+private:
+  [[noreturn]] void fail_changed() const;
+
+  using Texts = std::vector<TextBlock>;
+
+  /// Reads the next blocks into the memory of `texts`; none at the end of the file.
+  static Texts read_texts(TextReader& reader, std::size_t most, Texts texts);
+  /// The blocks to parse now. Starts to read the ones after them.
+  Texts take_texts();
+
+  fs::path path_;
+  TripleFormat format_;
+  WantedRows wanted_;
+  std::unique_ptr<TextReader> reader_; ///< stays in its place, because another thread uses it
+  std::uint64_t num_bytes_ = 0;
+  std::size_t num_threads_;
+  /// Number of blocks to read next; it grows, so that errors near the start are reported before many blocks are read.
+  std::size_t most_texts_ = 1;
+  Texts parsed_; ///< blocks whose memory can be used again
+  std::vector<std::uint64_t> sums_;
+  std::optional<std::vector<std::uint64_t>> expected_;
+  std::future<Texts> ahead_; ///< the blocks after those that are parsed; last, so that it ends before what it uses
+};
+
+BlockParser::Texts BlockParser::read_texts(TextReader& reader, std::size_t most, Texts texts) {
+  texts.resize(most);
+  std::size_t num_texts = 0;
+  while (num_texts < most && reader.next(texts[num_texts])) ++num_texts;
+  texts.resize(num_texts);
+  return texts;
+}
+
+BlockParser::Texts BlockParser::take_texts() {
+  auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, most_texts_, std::move(parsed_));
+  bool const is_whole_group = texts.size() == most_texts_;
+  most_texts_ = std::min(2 * most_texts_, num_threads_);
+  if (is_whole_group && num_threads_ > 1)
+    ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), most_texts_, std::move(parsed_));
+  parsed_ = {};
+  return texts;
+}
+
+std::vector<TripleBlock> BlockParser::next() {
+  auto texts = take_texts();
+  auto const num_texts = texts.size();
+  auto const first = sums_.size();
+  sums_.resize(first + num_texts);
+  if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
+  for (auto const& text : texts) num_bytes_ += text.text.size();
+  std::vector<TripleBlock> blocks(num_texts);
+  for_each_on_host_threads(num_texts, [&](std::size_t number) {
+    auto& sum = sums_[first + number];
+    sum = checksum(texts[number].text);
+    if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
+    blocks[number] = parse_block(texts[number], format_, wanted_, path_);
+  });
+  parsed_ = std::move(texts);
+  return blocks;
+}
+
+void BlockParser::fail_changed() const {
+  throw InputError(
+      fmt::format("{} changed while it was read: its second reading gave another text than its first", path_.string()));
+}
+
+/// The row after the last row of the matrix, if `largest_row` is the largest row index of the text, from 1.
+std::uint64_t last_row(WantedRows const& wanted, std::uint64_t largest_row) {
+  return wanted.last.value_or(std::max(largest_row, wanted.first));
+}
+
+/// Counts what blocks hold, and compares the number of rows and entries with the length of the text, so that a short
+/// text cannot demand much memory.
 class Extent {
 public:
   Extent(WantedRows const& wanted, std::size_t num_columns) : wanted_(wanted), num_columns_(num_columns) {}
 
   void look_at(TripleBlock const& block) {
     largest_row_ = std::max(largest_row_, block.largest_row);
+    if (block.columns.empty()) return;
+    if (num_entries_ == 0) first_value_ = block.values[0];
+    if (block.values.size() != 1 || !same_bits(block.values[0], first_value_)) has_one_value_ = false;
     num_entries_ += block.columns.size();
   }
 
   std::uint64_t largest_row() const { return largest_row_; }
   std::uint64_t num_entries() const { return num_entries_; }
   std::uint64_t num_rows() const { return last_row(wanted_, largest_row_) - wanted_.first; }
+
+  bool has_one_value() const { return has_one_value_; }
 
   /// True if there are more entries than distinct (row, column) pairs so far, so that some pair occurs twice.
   bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, num_columns_); }
@@ -48,21 +351,9 @@ private:
   std::size_t num_columns_;
   std::uint64_t largest_row_ = 0;
   std::uint64_t num_entries_ = 0;
+  double first_value_ = 0.0;
+  bool has_one_value_ = true; ///< all entries so far have the same value
 };
-
-/// Parses a whole file, but stops as soon as some pair must have occurred twice.
-std::vector<TripleBlock> parse_file(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                                    WantedRows const& wanted, bool parallel) {
-  BlockParser parser(path, format, wanted, parallel);
-  Extent extent(wanted, num_columns);
-  std::vector<TripleBlock> blocks;
-  for (auto next = parser.next(); !next.empty() && !extent.is_overfull(); next = parser.next()) {
-    for (auto const& block : next) extent.look_at(block);
-    std::ranges::move(next, std::back_inserter(blocks));
-  }
-  extent.require_filled(path, format, parser.num_bytes());
-  return blocks;
-}
 
 /// Finds the first row that is followed by a lower row.
 class OrderCheck {
@@ -88,43 +379,143 @@ private:
   std::optional<std::pair<std::uint64_t, std::uint64_t>> descent_; ///< the row and the lower row after it
 };
 
-} // namespace
-
-TripleMatrix read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                          WantedRows const& wanted, bool parallel) {
-  return matrix_of_blocks(parse_file(path, format, num_columns, wanted, parallel), path, format, num_columns, wanted,
-                          parallel);
+bool share_one_value(std::vector<TripleBlock> const& blocks) {
+  Extent extent({}, 0);
+  for (auto const& block : blocks) extent.look_at(block);
+  return extent.has_one_value();
 }
 
-TripleScan scan_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, std::size_t bytes) {
-  TripleScan scan;
+/// Builds a matrix from the entries of all blocks, in the order of the text; frees each block once it is copied.
+SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns) {
+  SparseMatrix matrix;
+  matrix.num_rows = num_rows;
+  matrix.num_columns = num_columns;
+  matrix.row_pointers.assign(num_rows + 1, 0);
+  for (auto const& block : blocks) {
+    for (auto const& run : block.runs) matrix.row_pointers[run.row + 1] += run.num_entries;
+  }
+  std::partial_sum(matrix.row_pointers.begin(), matrix.row_pointers.end(), matrix.row_pointers.begin());
+  auto const num_entries = matrix.row_pointers.back();
+  bool const is_iso = share_one_value(blocks);
+  matrix.column_indices.resize(num_entries);
+  if (!is_iso) matrix.values.resize(num_entries);
+
+  std::vector<EdgeOffset> next(matrix.row_pointers.begin(), matrix.row_pointers.end() - 1);
+  for (auto& block : blocks) {
+    if (is_iso && !block.columns.empty()) matrix.values = {block.values[0]};
+    auto const* columns = block.columns.data();
+    auto const* values = block.values.data();
+    bool const has_one_value = block.values.size() == 1;
+    for (auto const& run : block.runs) {
+      auto const target = std::exchange(next[run.row], next[run.row] + run.num_entries);
+      std::copy_n(columns, run.num_entries, matrix.column_indices.data() + target);
+      columns += run.num_entries;
+      if (is_iso) continue;
+      if (has_one_value) {
+        std::fill_n(matrix.values.data() + target, run.num_entries, block.values[0]);
+      } else {
+        std::copy_n(values, run.num_entries, matrix.values.data() + target);
+        values += run.num_entries;
+      }
+    }
+    block = {};
+  }
+  return matrix;
+}
+
+/// Sorts all rows; returns the first row that contains a column twice.
+std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
+  std::size_t const rows_per_call = parallel ? 1024 : std::max<std::size_t>(matrix.num_rows, 1);
+  std::atomic<std::size_t> first_bad{matrix.num_rows};
+  for_each_on_host_threads((matrix.num_rows + rows_per_call - 1) / rows_per_call, [&](std::size_t call) {
+    auto const last = std::min(matrix.num_rows, (call + 1) * rows_per_call);
+    for (auto row = call * rows_per_call; row < last; ++row) {
+      sort_row(matrix, row);
+      auto const columns = matrix.row_columns(row);
+      if (std::ranges::adjacent_find(columns) == columns.end()) continue;
+      for (auto best = first_bad.load(); row < best && !first_bad.compare_exchange_weak(best, row);) {
+      }
+    }
+  });
+  if (first_bad == matrix.num_rows) return std::nullopt;
+  return first_bad.load();
+}
+
+/// Reads the file again to report the line that repeats a pair of this row, which counts from 1.
+[[noreturn]] void fail_repeated(fs::path const& path, TripleFormat const& format, std::uint64_t row) {
+  TextReader reader(path);
+  TextBlock text;
+  std::vector<std::uint64_t> seen;
+  while (reader.next(text)) {
+    LineScanner scanner(text.text, format);
+    for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
+      auto const triple = parse_line(scanner.take_line(), format, path, line);
+      if (!triple || triple->index[format.row_position] != row) continue;
+      if (format.drops_zeros && triple->value == 0.0) continue;
+      auto const column = triple->index[1 - format.row_position];
+      if (std::ranges::find(seen, column) != seen.end()) {
+        fail_at_line(path, line,
+                     fmt::format("{} {}, {} {} a second time", format.names[0], triple->index[0], format.names[1],
+                                 triple->index[1]),
+                     "each pair once");
+      }
+      seen.push_back(column);
+    }
+  }
+  fail_at_line(path, 1, "a file that changes while it is read", "one that stays as it is");
+}
+
+/// Builds the matrix of all blocks of a text, or of all that hold the wanted rows, [first, last). With `parallel`, rows
+/// are sorted on all host threads. Throws InputError with the line if a pair is given twice; the file is then read
+/// again.
+SparseMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, fs::path const& path, TripleFormat const& format,
+                              std::size_t num_columns, std::uint64_t first, std::uint64_t last, bool parallel) {
+  auto matrix = gather_rows(std::move(blocks), last - first, num_columns);
+  if (auto const row = sort_rows(matrix, parallel)) fail_repeated(path, format, first + *row + 1);
+  return matrix;
+}
+
+} // namespace
+
+void sort_row(SparseMatrix& matrix, std::size_t row) {
+  auto const begin = matrix.row_pointers[row];
+  auto const size = matrix.row_size(row);
+  auto* const columns = matrix.column_indices.data() + begin;
+  if (std::is_sorted(columns, columns + size)) return;
+  if (matrix.is_iso()) {
+    std::sort(columns, columns + size);
+    return;
+  }
+  auto* const values = matrix.values.data() + begin;
+  std::vector<std::pair<NeuronIndex, double>> entries(size);
+  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
+  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
+  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
+}
+
+TripleScan read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
+                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> most_bytes) {
+  auto const bytes = most_bytes.value_or(std::numeric_limits<std::size_t>::max());
   OrderCheck order;
   std::vector<TripleBlock> kept;
   std::size_t needed = 0;
-  std::optional<double> shared;
-  scan.has_one_value = true;
-  BlockParser parser(path, format, wanted, true);
+  BlockParser parser(path, format, wanted, parallel);
   Extent extent(wanted, num_columns);
   for (auto blocks = parser.next(); !blocks.empty() && !extent.is_overfull(); blocks = parser.next()) {
     for (auto& block : blocks) {
-      order.look_at(block);
+      if (most_bytes) order.look_at(block);
       extent.look_at(block);
       needed += bytes_of(block);
-      if (!block.columns.empty() && !shared) shared = block.values[0];
-      if (!block.columns.empty() && (block.values.size() != 1 || !same_bits(block.values[0], *shared)))
-        scan.has_one_value = false;
       if (needed <= bytes) kept.push_back(std::move(block));
     }
     if (needed > bytes) kept = {};
   }
-  scan.sums = parser.take_sums();
   extent.require_filled(path, format, parser.num_bytes());
-  scan.largest_row = extent.largest_row();
-  scan.num_entries = extent.num_entries();
+  TripleScan scan{std::nullopt, extent.largest_row(), extent.num_entries(), extent.has_one_value(), parser.take_sums()};
   auto const fits = capped_add(needed, capped_multiply(extent.num_rows(), 2 * sizeof(EdgeOffset))) <= bytes;
   if (fits || (extent.is_overfull() && needed <= bytes)) {
-    scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted, true);
+    scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted.first,
+                                  last_row(wanted, scan.largest_row), parallel);
   } else if (extent.is_overfull()) {
     throw InputError(fmt::format("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
                                  path.string(), extent.num_entries() - 1, extent.largest_row(), num_columns));
@@ -163,7 +554,7 @@ SparseMatrix TripleRows::read(std::uint64_t first, std::uint64_t last) {
     if (!is_complete) ahead.pop_front();
   }
   auto const begin = wanted.first + first;
-  return matrix_of_blocks(std::move(part), path, format, num_columns, {begin, begin + last - first}, true).matrix;
+  return matrix_of_blocks(std::move(part), path, format, num_columns, begin, begin + last - first, true);
 }
 
 } // namespace varve

@@ -26,44 +26,34 @@ struct TripleFormat {
   bool drops_zeros = false;               ///< true if entries of value 0 are not stored
 };
 
-/// The content of a text of triples.
-struct TripleMatrix {
-  SparseMatrix matrix;           ///< rows in order, columns ascending; one shared value if all values are equal
-  std::uint64_t largest_row = 0; ///< largest row index of the file, from 1; 0 if the file has no entry
-};
-
 /// The wanted rows [first, last) of the matrix, from 0. Without `last`, all rows from `first` that the file contains.
 struct WantedRows {
   std::uint64_t first = 0;
   std::optional<std::uint64_t> last;
 };
 
-/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
-/// `parallel`, blocks are parsed on all host threads. Throws InputError with file, line, what was found and what was
-/// expected for an incomplete line, a missing or extra column, a malformed number, an index out of range, a value that
-/// is not finite, or a pair of indices given twice.
-TripleMatrix read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
-                          WantedRows const& wanted, bool parallel);
-
-/// The result of scan_triples: counts and checksums of a text, and its matrix if it is small.
+/// What read_triples finds: a matrix or, if the text is too large, what TripleRows needs.
 struct TripleScan {
-  std::optional<TripleMatrix> whole; ///< the matrix, if reading it took no more than the memory limit
-  std::uint64_t largest_row = 0;     ///< largest row index of the file, from 1; 0 if the file has no entry
-  std::uint64_t num_entries = 0;     ///< number of entries in the wanted rows
-  bool has_one_value = false;        ///< true if all entries have the same value
-  std::vector<std::uint64_t> sums;   ///< checksums of the text blocks, for TripleRows
+  /// Rows in order, columns ascending; one shared value if all values are equal.
+  std::optional<SparseMatrix> whole;
+  std::uint64_t largest_row = 0;   ///< largest row index of the file, from 1; 0 if the file has no entry
+  std::uint64_t num_entries = 0;   ///< number of entries in the wanted rows
+  bool has_one_value = false;      ///< true if all entries have the same value
+  std::vector<std::uint64_t> sums; ///< checksums of the text blocks
 };
 
-/// Reads a text of triples that may be too large for memory, parsing in parallel. The result has no matrix if building
-/// it takes more than `bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not
-/// read them. Throws otherwise as read_triples does.
-TripleScan scan_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, std::size_t bytes);
+/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
+/// `parallel`, blocks are parsed on all host threads. The result has no matrix if building it takes more than
+/// `most_bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not read them.
+/// Throws InputError with file, line, what was found and what was expected for an incomplete line, a missing or extra
+/// column, a malformed number, an index out of range, a value that is not finite, or a pair of indices given twice.
+TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
+                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> most_bytes = std::nullopt);
 
 /// Reads a text of triples with ascending rows part by part. Memory use is bounded by the size of a part.
 class TripleRows {
 public:
-  /// `sums` are the checksums found by scan_triples. Throws InputError as TextReader does.
+  /// `sums` are the checksums found by read_triples. Throws InputError as TextReader does.
   TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
              std::vector<std::uint64_t> sums);
   ~TripleRows();
@@ -76,6 +66,9 @@ private:
   struct Contents;
   std::unique_ptr<Contents> contents_;
 };
+
+/// Sorts the entries of a row of a matrix by column.
+void sort_row(SparseMatrix& matrix, std::size_t row);
 
 /// Writes lines of three numbers, separated by tabs, through a buffer of bounded size.
 class TripleWriter {

@@ -15,8 +15,7 @@ void save_network(Network const& network, std::filesystem::path const& path, Pro
 }
 
 Samples open_samples(std::filesystem::path const& path, std::optional<std::size_t> num_neurons) {
-  return hold(num_neurons ? varve::open_samples(path, *num_neurons)
-                          : varve::open_samples(path, std::optional<std::size_t>()));
+  return hold(varve::open_samples(path, num_neurons));
 }
 
 void save_samples(Samples const& samples, std::filesystem::path const& path) {

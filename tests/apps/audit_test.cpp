@@ -3,7 +3,7 @@
 #include "core/backend.hpp"
 #include "io/network_file.hpp"
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "receipts/inference_receipt.hpp"
 #include "receipts/receipt_members.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "io/labels.hpp"
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "io/text_file.hpp"
 #include "passes/pruned_network.hpp"
 
@@ -103,7 +103,7 @@ TEST_F(ConvertSamples, AnswersComeAlongUnlessTheyAreReplacedOrLeftOut) {
       0);
   EXPECT_EQ(convert("all.safetensors", "copy.safetensors").exit_code, 0);
   EXPECT_EQ(read_sample_labels(path("copy.safetensors")), (Labels{{7, 0, 2}, 0}));
-  EXPECT_EQ(SampleFileReader(path("copy.safetensors"), std::nullopt, SamplePart::targets).read_set(0, 3),
+  EXPECT_EQ(to_set(open_sample_file(path("copy.safetensors"), std::nullopt, SamplePart::targets)->read(0, 3)),
             read_sample_file(path("outputs.safetensors")));
   EXPECT_EQ(read_bytes(path("copy.safetensors")), read_bytes(path("all.safetensors")));
   EXPECT_THAT(succeed({"info", path("all.safetensors")}).out, HasSubstr("labels 0 to 7, targets of 2 outputs"));

@@ -2,7 +2,7 @@
 
 #include "io/network_file.hpp"
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 

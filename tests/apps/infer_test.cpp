@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "network/activations.hpp"
 #include "reference/infer.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <sys/stat.h>
 

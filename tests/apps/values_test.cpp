@@ -1,7 +1,7 @@
 #include "apps/shared_folder.hpp"
 
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "io/categories.hpp"
 #include "io/network_file.hpp"
 #include "io/open.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "reference/tie_network.hpp"
 
 #include <gmock/gmock.h>

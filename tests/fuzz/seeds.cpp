@@ -136,11 +136,11 @@ void write_labels(fs::path const& folder) {
 
 /// Samples with labels and targets.
 void write_answers(fs::path const& path) {
-  SampleFileWriter writer(path, 12);
-  writer.append(random_samples(4, 8, 12, Values::doubles));
-  writer.append_labels({{0, 1, 2, 3, 4, 5, 6, 7}, 0});
-  writer.append_targets(random_samples(5, 8, 3, Values::floats));
-  writer.commit();
+  auto const writer = create_sample_file(path, 12);
+  writer->append(random_samples(4, 8, 12, Values::doubles));
+  writer->append_labels({{0, 1, 2, 3, 4, 5, 6, 7}, 0});
+  writer->append_targets(random_samples(5, 8, 3, Values::floats));
+  writer->commit();
 }
 
 void write_samples(fs::path const& folder) {

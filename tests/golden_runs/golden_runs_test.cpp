@@ -1,7 +1,7 @@
 #include "apps/subprocess.hpp"
 
 #include "core/backend.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "io/files.hpp"
 #include "io/network_file.hpp"
 #include "io/random_data.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <fcntl.h>
 #include <malloc.h>
@@ -92,15 +92,15 @@ std::vector<Kind> const kinds = {
      }},
     {"samples",
      [](fs::path const& path) {
-       SampleFileWriter writer(path, 12);
-       writer.append(some_samples());
-       writer.append_labels(some_labels());
-       writer.append_targets(some_targets());
-       writer.commit();
+       auto const writer = create_sample_file(path, 12);
+       writer->append(some_samples());
+       writer->append_labels(some_labels());
+       writer->append_targets(some_targets());
+       writer->commit();
      },
      [](fs::path const& path) {
        return read_sample_file(path) == some_samples() && read_sample_labels(path) == some_labels() &&
-              SampleFileReader(path, std::nullopt, SamplePart::targets).read_set(0, 8) == some_targets();
+              to_set(open_sample_file(path, std::nullopt, SamplePart::targets)->read(0, 8)) == some_targets();
      }},
     {"matrix",
      [](fs::path const& path) {

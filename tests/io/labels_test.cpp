@@ -60,10 +60,10 @@ TEST(Labels, OtherSamplesThanThoseAskedForAreRefused) {
   auto const path = folder / "samples.safetensors";
   auto samples = random_samples(1, 4, 3, Values::floats);
   samples.first_sample = 100;
-  SampleFileWriter writer(path, 3);
-  writer.append(samples);
-  writer.append_labels({{3, 0, 9, 4}, 100});
-  writer.commit();
+  auto const writer = create_sample_file(path, 3);
+  writer->append(samples);
+  writer->append_labels({{3, 0, 9, 4}, 100});
+  writer->commit();
   EXPECT_EQ(open_labels(path, {100, 104}, OtherSamples::refused), (Labels{{3, 0, 9, 4}, 100}));
   EXPECT_EQ(open_labels(path, {102, 103}, OtherSamples::ignored), (Labels{{9}, 102}));
   EXPECT_EQ(read(path, {102, 103}, OtherSamples::refused),

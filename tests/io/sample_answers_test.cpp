@@ -3,7 +3,7 @@
 #include "io/files.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,14 +47,14 @@ Labels labels_of(Labels const& labels, std::size_t first, std::size_t last) {
 /// Writes samples with labels and targets in batches of this size.
 void write_answers(fs::path const& path, SampleSet const& samples, Labels const& labels, SampleSet const& targets,
                    std::size_t batch_size) {
-  SampleFileWriter writer(path, samples.num_neurons());
+  auto const writer = create_sample_file(path, samples.num_neurons());
   for (std::size_t first = 0; first < samples.num_samples(); first += batch_size) {
     auto const last = std::min(first + batch_size, samples.num_samples());
-    writer.append_labels(labels_of(labels, first, last));
-    writer.append(samples_of(samples, first, last));
-    writer.append_targets(samples_of(targets, first, last));
+    writer->append_labels(labels_of(labels, first, last));
+    writer->append(samples_of(samples, first, last));
+    writer->append_targets(samples_of(targets, first, last));
   }
-  writer.commit();
+  writer->commit();
 }
 
 TEST(SampleAnswers, LabelsAndTargetsAndTheirRangesComeBack) {
@@ -73,12 +73,12 @@ TEST(SampleAnswers, LabelsAndTargetsAndTheirRangesComeBack) {
        {SampleRange{0, 100}, SampleRange{17, 60}, SampleRange{99, 100}, SampleRange{50, 50}}) {
     SampleRange const range{first_sample + first, first_sample + last};
     EXPECT_EQ(read_sample_labels(path, range), labels_of(labels, first, last));
-    SampleFileReader reader(path, range, SamplePart::targets);
-    EXPECT_EQ(reader.num_neurons(), 7U);
-    EXPECT_EQ(reader.first_sample(), range.first);
+    auto const reader = open_sample_file(path, range, SamplePart::targets);
+    EXPECT_EQ(reader->num_neurons(), 7U);
+    EXPECT_EQ(reader->first_sample(), range.first);
     auto const expected = samples_of(targets, first, last);
-    EXPECT_EQ(reader.num_entries(), expected.matrix.num_entries());
-    EXPECT_EQ(reader.read_set(0, last - first), expected);
+    EXPECT_EQ(reader->num_entries(), expected.matrix.num_entries());
+    EXPECT_EQ(to_set(reader->read(0, last - first)), expected);
   }
   EXPECT_EQ(folder.num_entries(), 1);
 }
@@ -93,17 +93,17 @@ TEST(SampleAnswers, BatchesGrowIntoTheSameContent) {
     write_answers(path, samples, some_labels(num_samples), targets, batch_size);
     EXPECT_TRUE(read_sample_file(path) == samples);
     EXPECT_TRUE(read_sample_labels(path) == some_labels(num_samples));
-    EXPECT_TRUE(SampleFileReader(path, std::nullopt, SamplePart::targets).read_set(0, num_samples) == targets);
+    EXPECT_TRUE(to_set(open_sample_file(path, std::nullopt, SamplePart::targets)->read(0, num_samples)) == targets);
   }
 }
 
 TEST(SampleAnswers, AFileWithoutSamplesMayHaveLabels) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
-  SampleFileWriter writer(path, 3);
-  writer.append_labels({});
-  writer.append_targets({{0, 2, {0}, {}, {}}, 0});
-  writer.commit();
+  auto const writer = create_sample_file(path, 3);
+  writer->append_labels({});
+  writer->append_targets({{0, 2, {0}, {}, {}}, 0});
+  writer->commit();
   EXPECT_TRUE(read_sample_header(path).has_labels);
   EXPECT_EQ(read_sample_header(path).num_targets, 2U);
   EXPECT_EQ(read_sample_labels(path), Labels{});
@@ -118,7 +118,7 @@ TEST(SampleAnswers, FilesWithoutThemSaySo) {
   EXPECT_EQ(
       sentence_about(path, [&] { read_sample_labels(path); }),
       " has no labels, expected an array \"labels\" with the class of each sample (varve convert --labels adds one)");
-  EXPECT_EQ(sentence_about(path, [&] { SampleFileReader(path, std::nullopt, SamplePart::targets); }),
+  EXPECT_EQ(sentence_about(path, [&] { open_sample_file(path, std::nullopt, SamplePart::targets); }),
             " has no targets, expected the arrays \"targets.*\" with the wanted outputs of each sample (varve convert "
             "--targets adds them)");
 }
@@ -127,17 +127,17 @@ TEST(SampleAnswers, EachSampleNeedsOne) {
   TemporaryFolder const folder;
   auto const samples = samples_numbered(1, 10, 4);
   {
-    SampleFileWriter writer(folder / "samples.safetensors", 4);
-    writer.append(samples);
-    writer.append_labels(some_labels(9));
-    EXPECT_THROW(writer.commit(), std::logic_error);
-    EXPECT_THROW(writer.append_labels({{1}, first_sample + 10}), std::logic_error);
+    auto const writer = create_sample_file(folder / "samples.safetensors", 4);
+    writer->append(samples);
+    writer->append_labels(some_labels(9));
+    EXPECT_THROW(writer->commit(), std::logic_error);
+    EXPECT_THROW(writer->append_labels({{1}, first_sample + 10}), std::logic_error);
   }
   {
-    SampleFileWriter writer(folder / "samples.safetensors", 4);
-    writer.append(samples);
-    writer.append_targets(samples_numbered(2, 11, 2));
-    EXPECT_THROW(writer.commit(), std::logic_error);
+    auto const writer = create_sample_file(folder / "samples.safetensors", 4);
+    writer->append(samples);
+    writer->append_targets(samples_numbered(2, 11, 2));
+    EXPECT_THROW(writer->commit(), std::logic_error);
   }
   EXPECT_EQ(folder.num_entries(), 0);
 }
@@ -162,7 +162,7 @@ std::string sentence_after(Change const& change) {
   testing::edit(path, change);
   return sentence_about(path, [&] {
     read_sample_labels(path);
-    SampleFileReader(path, std::nullopt, SamplePart::targets).read_set(0, 2);
+    to_set(open_sample_file(path, std::nullopt, SamplePart::targets)->read(0, 2));
   });
 }
 
@@ -192,7 +192,7 @@ TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
   write_answers(path, samples_numbered(1, 2, 3), {{0, 1}, first_sample}, {{2, 2, {0, 0, 0}, {}, {}}, first_sample}, 2);
   testing::edit(path, [](auto& file) { file.set("targets.pointers", std::vector<std::uint64_t>{0, 0, 0, 0}); });
   for (auto const part : {SamplePart::samples, SamplePart::targets}) {
-    EXPECT_EQ(sentence_about(path, [&] { SampleFileReader(path, std::nullopt, part); }),
+    EXPECT_EQ(sentence_about(path, [&] { open_sample_file(path, std::nullopt, part); }),
               ": targets.pointers: found the shape 4, expected 3");
   }
 }
@@ -200,10 +200,10 @@ TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
 TEST(SampleAnswers, DamagedBytesAreNoticed) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
-  SampleFileWriter writer(path, 3);
-  writer.append(samples_numbered(1, 2000, 3));
-  writer.append_labels({std::vector<NeuronIndex>(2000, 0x01020304), first_sample});
-  writer.commit();
+  auto const writer = create_sample_file(path, 3);
+  writer->append(samples_numbered(1, 2000, 3));
+  writer->append_labels({std::vector<NeuronIndex>(2000, 0x01020304), first_sample});
+  writer->commit();
   auto bytes = read_bytes(path);
   auto const place = bytes.find("\4\3\2\1");
   ASSERT_NE(place, std::string::npos);

@@ -1,4 +1,4 @@
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 
 #include "io/container_edit.hpp"
 #include "io/files.hpp"
@@ -65,13 +65,13 @@ TEST(SampleFile, FewAndNoEntriesComeBack) {
 
 /// Writes the parts of a set as batches and reads the file.
 SampleSet through_batches(SampleSet const& samples, std::size_t batch_size, fs::path const& path) {
-  SampleFileWriter writer(path, samples.num_neurons());
+  auto const writer = create_sample_file(path, samples.num_neurons());
   for (std::size_t first = 0; first < samples.num_samples(); first += batch_size) {
     auto batch = samples_of(samples, first, std::min(first + batch_size, samples.num_samples()));
     make_iso_if_equal(batch.matrix);
-    writer.append(batch);
+    writer->append(batch);
   }
-  writer.commit();
+  writer->commit();
   return read_sample_file(path);
 }
 
@@ -104,13 +104,13 @@ TEST(SampleFile, BatchesMustFollowEachOther) {
   TemporaryFolder const folder;
   auto const samples = random_samples(3, 10, 8, Values::floats);
   {
-    SampleFileWriter writer(folder / "samples.safetensors", 8);
-    writer.append(samples_of(samples, 0, 5));
-    EXPECT_THROW(writer.append(samples_of(samples, 6, 10)), std::logic_error);
-    EXPECT_THROW(writer.append(random_samples(3, 10, 9, Values::floats)), std::logic_error);
+    auto const writer = create_sample_file(folder / "samples.safetensors", 8);
+    writer->append(samples_of(samples, 0, 5));
+    EXPECT_THROW(writer->append(samples_of(samples, 6, 10)), std::logic_error);
+    EXPECT_THROW(writer->append(random_samples(3, 10, 9, Values::floats)), std::logic_error);
     auto broken = samples_of(samples, 5, 10);
     broken.matrix.column_indices.back() = 8;
-    expect_holds(sentence_of<InputError>([&] { writer.append(broken); }), "has column index 8, expected 0 to 7");
+    expect_holds(sentence_of<InputError>([&] { writer->append(broken); }), "has column index 8, expected 0 to 7");
   }
   EXPECT_EQ(folder.num_entries(), 0);
 }

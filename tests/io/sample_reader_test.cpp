@@ -4,7 +4,7 @@
 #include "io/files.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
-#include "io/sample_file.hpp"
+#include "io/sample_files.hpp"
 #include "io/text_file.hpp"
 
 #include <gtest/gtest.h>
@@ -88,15 +88,15 @@ TEST(SampleReaders, PutSamplesIntoTheMemoryOfADevice) {
       samples.matrix.column_indices.back() = static_cast<NeuronIndex>(neurons - 1);
       save_samples(samples, path);
       for (bool const is_narrow : {false, true}) {
-        SampleFileReader reader(path);
-        reader.read_into(some_memory(is_narrow));
+        auto const reader = open_sample_file(path);
+        reader->read_into(some_memory(is_narrow));
         for (std::size_t first = 0; first < 700; first += 250) {
           auto const last = std::min<std::size_t>(first + 250, 700);
-          auto const batch = reader.read(first, last);
+          auto const batch = reader->read(first, last);
           EXPECT_TRUE(is_narrow && neurons <= 65536 ? has_ready<std::uint16_t>(batch) : has_ready<NeuronIndex>(batch));
           EXPECT_EQ(canonical(to_set(batch)), canonical(samples_of(samples, first, last)));
         }
-        EXPECT_EQ(reader.read(3, 3).num_samples(), 0U);
+        EXPECT_EQ(reader->read(3, 3).num_samples(), 0U);
       }
     }
   }
@@ -108,9 +108,9 @@ TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
   auto const good = random_samples(4, 700, 300, Values::one_for_all);
   auto const& rows = good.matrix.row_pointers;
   auto const sentence_with = [&](std::shared_ptr<SampleMemory> const& memory) {
-    SampleFileReader reader(path);
-    reader.read_into(memory);
-    return sentence_of<InputError>([&] { reader.read(0, 700); });
+    auto const reader = open_sample_file(path);
+    reader->read_into(memory);
+    return sentence_of<InputError>([&] { reader->read(0, 700); });
   };
   // the first, a middle and the last entry of a row, and a number that 16 bits do not hold
   for (auto const& [entry, column] : {std::pair<std::size_t, NeuronIndex>{rows[2], 300},
@@ -140,8 +140,7 @@ TEST(SampleReaders, ReadAllSamplesAheadInAnotherThread) {
   write_sample_file(path, samples);
   for (bool const is_ready : {false, true}) {
     auto const open = [&] {
-      return read_ahead(std::make_unique<SampleFileReader>(path, SampleRange{27, 97}),
-                        is_ready ? some_memory(true) : nullptr);
+      return read_ahead(open_sample_file(path, SampleRange{27, 97}), is_ready ? some_memory(true) : nullptr);
     };
     auto const reader = open();
     EXPECT_EQ(reader->num_samples(), 70U);
@@ -167,7 +166,7 @@ TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
   auto columns = samples.matrix.column_indices;
   columns.back() = 20;
   testing::edit(path, [&](auto& file) { file.set("samples.indices", columns); });
-  auto const reader = read_ahead(std::make_unique<SampleFileReader>(path), nullptr);
+  auto const reader = read_ahead(open_sample_file(path), nullptr);
   expect_holds(sentence_of<InputError>([&] { reader->read(0, 90); }), "has column index 20");
 }
 
@@ -176,10 +175,10 @@ TEST(SampleReaders, ReadIntoASetWhereTheMemoryHasNoRoom) {
   auto const path = folder / "samples.safetensors";
   auto const samples = random_samples(4, 90, 20, Values::floats);
   write_sample_file(path, samples);
-  SampleFileReader reader(path);
-  reader.read_into(
+  auto const reader = open_sample_file(path);
+  reader->read_into(
       std::make_shared<SampleMemory>(SampleMemory::Source{[](std::size_t) -> void* { return nullptr; }, {}}, true));
-  auto const batch = reader.read(0, 90);
+  auto const batch = reader->read(0, 90);
   EXPECT_FALSE(batch.rows().front().ready);
   EXPECT_EQ(to_set(batch), samples);
 }
