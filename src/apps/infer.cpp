@@ -9,7 +9,6 @@
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
 #include "distribute/communicator.hpp"
-#include "distribute/rank_exchange.hpp"
 #include "distribute/ranks.hpp"
 #include "distribute/record_store.hpp"
 #include "distribute/run_batches.hpp"

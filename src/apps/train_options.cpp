@@ -7,7 +7,6 @@
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
 #include "training/checkpoint.hpp"
-#include "training/checkpoint_lock.hpp"
 #include "training/training_receipt.hpp"
 
 #include <fmt/format.h>

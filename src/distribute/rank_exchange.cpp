@@ -1,9 +1,8 @@
-#include "distribute/rank_exchange.hpp"
-
+#include "engine/rank_exchange.hpp"
 #include "core/backend.hpp"
 #include "core/config.hpp"
 #include "core/error.hpp"
-#include "distribute/communicator.hpp"
+#include "distribute/ranks.hpp"
 
 #include <fmt/format.h>
 

@@ -3,11 +3,13 @@
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "distribute/communicator.hpp"
+#include "engine/rank_exchange.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,5 +67,9 @@ struct RankPlaces {
 /// Finds out where all ranks compute with a backend. Throws ResourceError if two of them use one device, unless
 /// `share_devices`. Collective.
 RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices);
+
+/// An exchange between all ranks of the job over its own MPI communicator. Activations go directly from device to
+/// device if the MPI library supports it, unless `through_host` is set. Collective, as is the destructor.
+std::shared_ptr<RankExchange> exchange_between_ranks(bool through_host = false);
 
 } // namespace varve

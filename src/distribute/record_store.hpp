@@ -2,6 +2,7 @@
 
 #include "distribute/communicator.hpp"
 #include "io/sample_reader.hpp"
+#include "io/whole_bytes.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -29,11 +30,6 @@ public:
   /// in use by another process waits up to ten seconds. Throws InputError if the file does not begin like a file of
   /// records, or stays in use; ResourceError if it cannot be created or read.
   RecordFile(std::filesystem::path path, Purpose purpose);
-  ~RecordFile();
-  RecordFile(RecordFile&& other) noexcept;
-  RecordFile& operator=(RecordFile&&) = delete;
-  RecordFile(RecordFile const&) = delete;
-  RecordFile& operator=(RecordFile const&) = delete;
 
   std::filesystem::path const& path() const { return path_; }
   std::size_t num_records() const { return places_.size(); }
@@ -60,7 +56,7 @@ private:
   [[noreturn]] void fail(char const* what, int error) const;
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_{-1};
   bool is_temporary_ = false;
   bool is_durable_ = false;
   std::vector<Place> places_;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -63,28 +62,31 @@ struct NeuronIdentity {
   }
 };
 
-struct GroupCount {
-  std::size_t num_groups = 0;
-  std::size_t largest = 0;
-};
-
-/// Counts the groups of equal outputs. Each output is hashed once; outputs with equal hashes are compared in full.
+/// For each output the first one that equals it. Each output is hashed once; outputs with equal hashes are compared in
+/// full.
 template <class Identity>
-GroupCount count_groups(std::size_t num_outputs, Identity const& identity) {
+std::vector<NeuronIndex> firsts_of(std::size_t num_outputs, Identity const& identity) {
   std::vector<std::uint64_t> hashes(num_outputs);
   for (std::size_t output = 0; output < num_outputs; ++output) hashes[output] = identity.hash(output);
-  auto const hash = [&](std::size_t output) { return static_cast<std::size_t>(hashes[output]); };
-  auto const equal = [&](std::size_t one, std::size_t other) {
+  auto const hash = [&](NeuronIndex output) { return static_cast<std::size_t>(hashes[output]); };
+  auto const equal = [&](NeuronIndex one, NeuronIndex other) {
     return hashes[one] == hashes[other] && identity.equal(one, other);
   };
+  std::unordered_set<NeuronIndex, decltype(hash), decltype(equal)> distinct(0, hash, equal);
+  std::vector<NeuronIndex> firsts(num_outputs);
+  for (NeuronIndex output = 0; output < num_outputs; ++output) firsts[output] = *distinct.insert(output).first;
+  return firsts;
+}
 
-  std::unordered_map<std::size_t, std::size_t, decltype(hash), decltype(equal)> size_of_group(0, hash, equal);
-  GroupCount count;
-  for (std::size_t output = 0; output < num_outputs; ++output) {
-    count.largest = std::max(count.largest, ++size_of_group[output]);
-  }
-  count.num_groups = size_of_group.size();
-  return count;
+/// The sizes of the groups of equal outputs: one for each first output of a group, 0 for the others.
+std::vector<std::size_t> group_sizes(std::vector<NeuronIndex> const& firsts) {
+  std::vector<std::size_t> sizes(firsts.size(), 0);
+  for (auto const first : firsts) ++sizes[first];
+  return sizes;
+}
+
+std::size_t num_groups(std::vector<std::size_t> const& sizes) {
+  return sizes.size() - static_cast<std::size_t>(std::ranges::count(sizes, 0U));
 }
 
 void measure_degrees(SparseMatrix const& weights, LayerAnalysis& analysis) {
@@ -140,10 +142,10 @@ LayerAnalysis analyse(Layer const& layer) {
   analysis.num_outputs = layer.num_outputs();
   analysis.num_edges = layer.num_edges();
   measure_degrees(layer.weights, analysis);
-  auto const patterns = count_groups(layer.num_outputs(), PatternIdentity{layer});
-  analysis.num_pattern_groups = patterns.num_groups;
-  analysis.largest_pattern_group = patterns.largest;
-  analysis.num_distinct_neurons = count_groups(layer.num_outputs(), NeuronIdentity{layer}).num_groups;
+  auto const patterns = group_sizes(firsts_of(layer.num_outputs(), PatternIdentity{layer}));
+  analysis.num_pattern_groups = num_groups(patterns);
+  if (!patterns.empty()) analysis.largest_pattern_group = std::ranges::max(patterns);
+  analysis.num_distinct_neurons = num_groups(group_sizes(firsts_of_equal_outputs(layer)));
   analysis.num_unread_inputs = count_unread_inputs(layer.weights);
   analysis.is_iso = has_equal_weights(layer.weights);
   analysis.keeps_zero = keeps_zero(layer);
@@ -151,17 +153,7 @@ LayerAnalysis analyse(Layer const& layer) {
 }
 
 std::vector<NeuronIndex> firsts_of_equal_outputs(Layer const& layer) {
-  NeuronIdentity const identity{layer};
-  std::vector<NeuronIndex> firsts(layer.num_outputs());
-  std::vector<std::uint64_t> hashes(layer.num_outputs());
-  for (std::size_t output = 0; output < hashes.size(); ++output) hashes[output] = identity.hash(output);
-  auto const hash = [&](NeuronIndex output) { return static_cast<std::size_t>(hashes[output]); };
-  auto const equal = [&](NeuronIndex one, NeuronIndex other) {
-    return hashes[one] == hashes[other] && identity.equal(one, other);
-  };
-  std::unordered_set<NeuronIndex, decltype(hash), decltype(equal)> distinct(0, hash, equal);
-  for (NeuronIndex output = 0; output < firsts.size(); ++output) firsts[output] = *distinct.insert(output).first;
-  return firsts;
+  return firsts_of(layer.num_outputs(), NeuronIdentity{layer});
 }
 
 NetworkAnalysis analyse(NetworkSource const& source) {

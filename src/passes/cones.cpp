@@ -1,9 +1,9 @@
 #include "passes/cones.hpp"
 
 #include "core/host_threads.hpp"
-#include "passes/cone_growth.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -18,6 +18,294 @@ constexpr std::size_t max_layers_per_run = 12;
 /// Cost of a step and of an edge, in units of moving an activation through memory; measured on an H200.
 constexpr double cost_of_step = 0.25;
 constexpr double cost_of_edge = 0.25;
+
+/// The neurons of a run of layers by level: level 0 are the inputs of the run, level k + 1 the outputs of its layer k.
+class ConeLevels {
+public:
+  /// The layers must outlive this object.
+  explicit ConeLevels(std::span<Layer const> layers) : layers_(layers) {
+    for (Layer const& layer : layers) edges_.push_back(transposed(layer.weights));
+  }
+
+  std::size_t num_levels() const { return layers_.size() + 1; }
+  std::size_t size(std::size_t level) const {
+    return level == 0 ? layers_.front().num_inputs() : layers_[level - 1].num_outputs();
+  }
+
+  /// The neurons of the level below that one of this level (1 or more) reads.
+  std::span<NeuronIndex const> inputs(std::size_t level, std::size_t neuron) const {
+    return layers_[level - 1].weights.row_columns(neuron);
+  }
+
+  /// The neurons of the level above that read one of this level.
+  std::span<NeuronIndex const> readers(std::size_t level, std::size_t neuron) const {
+    auto const& [pointers, readers, unused] = edges_[level];
+    return std::span(readers).subspan(pointers[neuron], pointers[neuron + 1] - pointers[neuron]);
+  }
+
+private:
+  std::span<Layer const> layers_;
+  std::vector<TransposedEdges> edges_;
+};
+
+/// A set of neurons of each level, in the order in which they came.
+class NeuronSets {
+public:
+  explicit NeuronSets(ConeLevels const& levels) : members_(levels.num_levels()) {
+    for (std::size_t level = 0; level < levels.num_levels(); ++level) is_in_.emplace_back(levels.size(level), false);
+  }
+
+  std::vector<NeuronIndex> const& operator[](std::size_t level) const { return members_[level]; }
+
+  void add(std::size_t level, NeuronIndex neuron) {
+    if (is_in_[level][neuron]) return;
+    is_in_[level][neuron] = true;
+    members_[level].push_back(neuron);
+  }
+
+  /// Removes all but the first `size` neurons of a level.
+  void cut(std::size_t level, std::size_t size) {
+    for (std::size_t i = size; i < members_[level].size(); ++i) is_in_[level][members_[level][i]] = false;
+    members_[level].resize(size);
+  }
+
+  void clear() {
+    for (std::size_t level = 0; level < members_.size(); ++level) cut(level, 0);
+  }
+
+private:
+  std::vector<std::vector<bool>> is_in_;
+  std::vector<std::vector<NeuronIndex>> members_;
+};
+
+// Growth of cones: output by output, each time by the nearest output that fits.
+
+/// The neurons of a cone while it grows, level by level.
+class GrowingCone {
+public:
+  /// max_width: limit of the neurons of a level. The levels must outlive this object.
+  GrowingCone(ConeLevels const& levels, std::size_t max_width)
+      : levels_(levels), max_width_(max_width), members_(levels), sizes_(levels.num_levels()) {}
+
+  void clear() { members_.clear(); }
+
+  /// Adds an output and all that it depends on; returns the number of new neurons. If a level would become too wide,
+  /// leaves the cone unchanged and returns nullopt.
+  std::optional<std::size_t> add(NeuronIndex output) {
+    for (std::size_t level = 0; level < sizes_.size(); ++level) sizes_[level] = members_[level].size();
+    members_.add(sizes_.size() - 1, output);
+    bool fits = true;
+    std::size_t added = 0;
+    for (std::size_t level = sizes_.size(); level-- > 0 && fits;) {
+      for (std::size_t i = sizes_[level]; level > 0 && i < members_[level].size(); ++i) {
+        for (NeuronIndex const input : levels_.inputs(level, members_[level][i])) members_.add(level - 1, input);
+      }
+      added += members_[level].size() - sizes_[level];
+      fits = members_[level].size() <= max_width_;
+    }
+    if (fits) return added;
+    undo();
+    return std::nullopt;
+  }
+
+  /// Undoes the last add().
+  void undo() {
+    for (std::size_t level = 0; level < sizes_.size(); ++level) members_.cut(level, sizes_[level]);
+  }
+
+  std::vector<NeuronIndex> const& members(std::size_t level) const { return members_[level]; }
+  /// The neurons of a level that the last add() brought.
+  std::span<NeuronIndex const> added(std::size_t level) const {
+    return std::span(members_[level]).subspan(sizes_[level]);
+  }
+  std::vector<NeuronIndex> const& outputs() const { return members_[sizes_.size() - 1]; }
+
+private:
+  ConeLevels const& levels_;
+  std::size_t max_width_;
+  NeuronSets members_;
+  std::vector<std::size_t> sizes_; ///< sizes of the levels before the last add()
+};
+
+/// The outputs that are not in a cone yet.
+class OpenOutputs {
+public:
+  explicit OpenOutputs(std::size_t count) : is_open_(count, true) {}
+  bool is_open(NeuronIndex output) const { return is_open_[output]; }
+  void close(NeuronIndex output) { is_open_[output] = false; }
+  /// The lowest open output, or the number of outputs if none is open.
+  std::size_t first() {
+    while (first_ < is_open_.size() && !is_open_[first_]) ++first_;
+    return first_;
+  }
+
+private:
+  std::vector<bool> is_open_;
+  std::size_t first_ = 0;
+};
+
+/// Open outputs that depend on a neuron of the cone. The nearest brings the fewest new neurons.
+class ConeCandidates {
+public:
+  /// Both must outlive this object.
+  ConeCandidates(ConeLevels const& levels, OpenOutputs const& open)
+      : levels_(levels), open_(open), seen_(levels), num_before_(levels.num_levels()) {}
+
+  void clear() {
+    seen_.clear();
+    candidates_.clear();
+  }
+
+  /// To be called after each add() to the cone: adds the outputs that depend on its new neurons.
+  void learn(GrowingCone const& cone) {
+    constexpr std::size_t most_candidates = 1024; // many times what a cone has room for: a neuron may have more readers
+    for (std::size_t level = 0; level < num_before_.size(); ++level) {
+      num_before_[level] = seen_[level].size();
+      for (NeuronIndex const neuron : cone.added(level)) seen_.add(level, neuron);
+    }
+    for (std::size_t level = 0; level + 1 < num_before_.size(); ++level) {
+      for (std::size_t i = num_before_[level]; i < seen_[level].size(); ++i) {
+        for (NeuronIndex const reader : levels_.readers(level, seen_[level][i])) seen_.add(level + 1, reader);
+      }
+    }
+    auto const& outputs = seen_[num_before_.size() - 1];
+    for (std::size_t i = num_before_.back(); i < outputs.size() && candidates_.size() < most_candidates; ++i)
+      if (open_.is_open(outputs[i])) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
+  }
+
+  /// The candidate that brings the fewest new neurons, the lowest of equal ones; nullopt if none fits. Examines only
+  /// the candidates that looked nearest before, so it may miss a nearer one.
+  std::optional<NeuronIndex> nearest(GrowingCone& cone) {
+    constexpr std::size_t looked_at = 24;
+    constexpr std::size_t does_not_fit = std::numeric_limits<std::size_t>::max();
+    std::erase_if(candidates_, [&](Candidate const& candidate) { return !open_.is_open(candidate.output); });
+    auto const count = std::min(looked_at, candidates_.size());
+    std::ranges::nth_element(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const added = cone.add(candidates_[i].output);
+      if (added) cone.undo();
+      candidates_[i].added = added.value_or(does_not_fit); // cones only grow, so it will not fit later, either
+    }
+    std::erase_if(candidates_, [](Candidate const& candidate) { return candidate.added == does_not_fit; });
+    if (candidates_.empty()) return std::nullopt;
+    return std::ranges::min(candidates_).output;
+  }
+
+private:
+  struct Candidate {
+    std::size_t added; ///< new neurons when it was examined last; may be fewer now
+    NeuronIndex output;
+    auto operator<=>(Candidate const&) const = default;
+  };
+
+  ConeLevels const& levels_;
+  OpenOutputs const& open_;
+  std::vector<Candidate> candidates_;
+  NeuronSets seen_; ///< neurons that depend on one of the cone
+  std::vector<std::size_t> num_before_;
+};
+
+/// The free slots.
+class ConeSlots {
+public:
+  explicit ConeSlots(std::size_t count) : num_slots_(count) {}
+  std::uint16_t take() {
+    if (free_.empty()) return static_cast<std::uint16_t>(num_slots_++);
+    std::uint16_t const slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+  void give_back(std::uint16_t slot) { free_.push_back(slot); }
+  std::size_t num_slots() const { return num_slots_; }
+
+private:
+  std::size_t num_slots_;
+  std::vector<std::uint16_t> free_;
+};
+
+/// Turns the neurons of a cone into steps. In each layer, neurons that free the most slots come first.
+class ConeScheduler {
+public:
+  /// The levels must outlive this object.
+  ConeScheduler(ConeLevels const& levels, ConeLimits limits) : levels_(levels), limits_(limits) {
+    for (std::size_t level = 0; level < levels.num_levels(); ++level) {
+      slot_of_.emplace_back(levels.size(level), std::uint16_t(0));
+      num_readers_.emplace_back(levels.size(level), 0);
+    }
+  }
+
+  /// The cone with its steps; nullopt if they need more slots or rounds than the limits allow.
+  std::optional<Cone> schedule(GrowingCone const& members) {
+    Cone cone;
+    cone.inputs = members.members(0);
+    std::ranges::sort(cone.inputs);
+    ConeSlots slots(cone.inputs.size());
+    for (std::size_t i = 0; i < cone.inputs.size(); ++i) slot_of_[0][cone.inputs[i]] = static_cast<std::uint16_t>(i);
+    for (std::size_t level = 1; level < levels_.num_levels(); ++level) {
+      schedule_level(level, members.members(level), slots, cone);
+      if (slots.num_slots() > limits_.max_slots || cone.num_rounds > limits_.max_rounds) return std::nullopt;
+    }
+    cone.outputs = members.outputs();
+    std::ranges::sort(cone.outputs);
+    for (NeuronIndex const output : cone.outputs) cone.output_slots.push_back(slot_of_.back()[output]);
+    return cone;
+  }
+
+private:
+  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, ConeSlots& slots, Cone& cone) {
+    std::ranges::sort(left);
+    auto& readers = num_readers_[level - 1];
+    for (NeuronIndex const neuron : left) {
+      for (NeuronIndex const input : levels_.inputs(level, neuron)) ++readers[input];
+    }
+    std::vector<std::uint16_t> freed;
+    while (!left.empty()) {
+      std::size_t const first = cone.steps.size();
+      freed.clear();
+      while (!left.empty() && cone.steps.size() < first + limits_.group_size)
+        read_inputs(level, take_best(level, left), freed, cone);
+      std::size_t longest = 1;
+      for (std::size_t step = first; step < cone.steps.size(); ++step)
+        longest = std::max(longest, levels_.inputs(level, cone.steps[step].neuron).size());
+      cone.num_rounds += (longest + 1) / 2;
+      for (std::uint16_t const slot : freed) slots.give_back(slot);
+      for (std::size_t step = first; step < cone.steps.size(); ++step) {
+        cone.steps[step].target = slots.take();
+        slot_of_[level][cone.steps[step].neuron] = cone.steps[step].target;
+      }
+    }
+  }
+
+  /// Removes and returns the neuron that reads the most values for the last time, the first of equal ones.
+  NeuronIndex take_best(std::size_t level, std::vector<NeuronIndex>& left) const {
+    std::size_t best = 0;
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      std::size_t frees = 0;
+      for (NeuronIndex const input : levels_.inputs(level, left[i]))
+        frees += num_readers_[level - 1][input] == 1 ? 1 : 0;
+      if (frees <= most) continue;
+      most = frees;
+      best = i;
+    }
+    NeuronIndex const neuron = left[best];
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+    return neuron;
+  }
+
+  void read_inputs(std::size_t level, NeuronIndex neuron, std::vector<std::uint16_t>& freed, Cone& cone) {
+    for (NeuronIndex const input : levels_.inputs(level, neuron)) {
+      cone.edge_slots.push_back(slot_of_[level - 1][input]);
+      if (--num_readers_[level - 1][input] == 0) freed.push_back(slot_of_[level - 1][input]);
+    }
+    cone.steps.push_back({static_cast<std::uint16_t>(level - 1), 0, neuron});
+  }
+
+  ConeLevels const& levels_;
+  ConeLimits limits_;
+  std::vector<std::vector<std::uint16_t>> slot_of_; ///< [level][neuron]: slot in the present cone
+  std::vector<std::vector<int>> num_readers_;       ///< [level][neuron]: readers not scheduled yet; 0 between cones
+};
 
 /// Finds cones whose levels have at most max_width neurons each.
 std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t max_width, ConeLimits limits) {

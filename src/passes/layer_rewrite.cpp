@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <span>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 

@@ -6,8 +6,6 @@
 #include "passes/equal_neurons.hpp"
 #include "passes/layer_rewrite.hpp"
 
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace varve {

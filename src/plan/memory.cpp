@@ -5,7 +5,6 @@
 #include "plan/names.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 
 namespace varve {

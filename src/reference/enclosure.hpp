@@ -5,7 +5,6 @@
 #include "reference/distinct_layer.hpp"
 
 #include <limits>
-#include <span>
 #include <vector>
 
 namespace varve {

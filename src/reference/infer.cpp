@@ -70,6 +70,16 @@ SparseMatrix nonzeros_of(std::vector<Activations<Scalar>> const& rows, std::size
 
 } // namespace
 
+Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_t num_neurons) {
+  Layer layer = network.layer(number);
+  if (number > 0) require_fit(num_neurons, layer, number);
+  if (layer.num_inputs() != num_neurons) {
+    throw InputError(fmt::format("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons,
+                                 network.name(), layer.num_inputs()));
+  }
+  return layer;
+}
+
 template <class Scalar>
 SampleSet infer(NetworkSource const& network, SampleSet const& samples) {
   require_valid(samples.matrix, "samples");
@@ -80,12 +90,7 @@ SampleSet infer(NetworkSource const& network, SampleSet const& samples) {
 
   std::size_t num_neurons = samples.num_neurons();
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
-    Layer const layer = network.layer(number);
-    if (number > 0) require_fit(num_neurons, layer, number);
-    if (layer.num_inputs() != num_neurons) {
-      throw InputError(fmt::format("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons,
-                                   network.name(), layer.num_inputs()));
-    }
+    Layer const layer = fitting_layer(network, number, num_neurons);
     bool const dead_samples_stay_dead = keeps_zero(layer);
     for_each_on_host_threads(activations.size(), [&](std::size_t sample) {
       if (activations[sample].empty() && dead_samples_stay_dead) return;

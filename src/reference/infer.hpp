@@ -8,6 +8,10 @@
 
 namespace varve {
 
+/// Layer `number` of a network, for samples or activations before it of `num_neurons` neurons. Throws InputError if
+/// they do not fit together.
+Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_t num_neurons);
+
 /// Runs samples through a network with plain loops and returns the last activations. This is the reference for
 /// everything else.
 ///

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <utility>
 
 namespace varve {
@@ -43,12 +42,7 @@ template <class Visit>
 void for_each_layer(NetworkSource const& network, std::size_t revived_until, std::size_t num_neurons,
                     Visit const& visit) {
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
-    Layer const layer = network.layer(number);
-    if (number > 0) require_fit(num_neurons, layer, number);
-    if (layer.num_inputs() != num_neurons) {
-      throw InputError(fmt::format("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons,
-                                   network.name(), layer.num_inputs()));
-    }
+    Layer const layer = fitting_layer(network, number, num_neurons);
     num_neurons = layer.num_outputs();
     visit(distinct_layer(layer), number + 1 >= revived_until);
   }

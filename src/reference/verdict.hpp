@@ -3,7 +3,6 @@
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
-#include <cstddef>
 #include <limits>
 #include <vector>
 

@@ -2,7 +2,6 @@
 
 #include "io/network_file.hpp"
 #include "training/checkpoint.hpp"
-#include "training/checkpoint_lock.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

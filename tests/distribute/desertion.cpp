@@ -1,5 +1,5 @@
 #include "distribute/communicator.hpp"
-#include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
 
 #include "distribute/communicator.hpp"
 

@@ -1,5 +1,5 @@
 #include "distribute/communicator.hpp"
-#include "distribute/rank_exchange.hpp"
+#include "distribute/ranks.hpp"
 
 #include "core/runtime.hpp"
 #include "engine/hand_made.hpp"

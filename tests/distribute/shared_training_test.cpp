@@ -1,5 +1,4 @@
 #include "distribute/communicator.hpp"
-#include "distribute/rank_exchange.hpp"
 #include "distribute/ranks.hpp"
 
 #include "core/runtime.hpp"

@@ -5,7 +5,6 @@
 #include "io/input_files.hpp"
 #include "network/network.hpp"
 #include "reference/training_case.hpp"
-#include "training/checkpoint_lock.hpp"
 #include "training/history.hpp"
 
 #include <gmock/gmock.h>
