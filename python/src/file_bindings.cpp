@@ -58,7 +58,8 @@ std::vector<std::int64_t> read_labels(std::string const& path, SampleIndex first
 
 AnsweredSamples read_answered(std::string const& path, std::optional<std::size_t> neurons, bool wants_answers) {
   AnsweredSamples read;
-  auto const reader = open_sample_reader(path, neurons, available_host_memory() / 2); // text is sorted in memory
+  auto const reader =
+      open_sample_reader(path, neurons, std::nullopt, available_host_memory() / 2); // text is sorted in memory
   read.samples = read_all(*reader);
   if (!wants_answers || !container::is_container(path)) return read;
   auto const header = read_sample_header(path);
