@@ -6,6 +6,7 @@
 #include "plan/names.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -42,6 +43,16 @@ Encoding encoding_in(FormatName format, KernelName kernel, EllShape const& shape
 constexpr double max_padding_ell = 1.25;
 constexpr double max_padding_blocks = 2.0; ///< justified by the cheaper fma of blocks, or by a single format for all
                                            ///< layers
+
+/// Samples that take as long by tiles as it takes to make a copy of the layer. A copy takes 30 ns an edge on one core.
+std::size_t samples_worth_a_copy(Layer const& layer, FormatName format, DeviceTraits const& device) {
+  constexpr double copied_edge = 3e-8;
+  auto const& costs = device.fused_with(FusedTile::small).single_costs;
+  auto const num_edges = static_cast<double>(layer.num_edges());
+  double const weight = format == FormatName::dense ? costs.weight / device.most_stored_in_dense : costs.weight;
+  double const sample = num_edges * weight + static_cast<double>(layer.num_inputs()) * costs.moved_value;
+  return static_cast<std::size_t>(std::ceil(copied_edge * num_edges / sample));
+}
 
 } // namespace
 
@@ -324,10 +335,7 @@ std::optional<FirstLayerChoice> LayerChooser::choose_entries(Layer const& layer,
   own.num_edges = own.num_stored = layer.num_edges();
   own.index_bits = 32;
   own.tile_samples = choice.tile_samples;
-  // To make the copy takes 30 ns an edge. A sample takes 0.02 ns an edge in dense blocks, 0.2 and more in other
-  // formats.
-  std::size_t const least_samples = choice.format == FormatName::dense ? 1024 : 128;
-  return FirstLayerChoice{FirstLayerInput::entries, own, {}, least_samples};
+  return FirstLayerChoice{FirstLayerInput::entries, own, {}, samples_worth_a_copy(layer, choice.format, device_)};
 }
 
 LayerChoice LayerChooser::streamed(LayerChoice choice) const {

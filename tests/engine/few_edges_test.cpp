@@ -198,17 +198,21 @@ TEST_P(FewEdges, EntriesOfWideSamplesAreReadAlone) {
       options.expected_samples = expected_samples;
       auto const inference = prepare(network, options);
       auto const kernel_for = [&](InputShape const& input) { return inference->plan(input).steps.front().kernel; };
-      auto const format = inference->plan({1, 70}).steps.front().choice.format;
-      std::size_t const enough = format == FormatName::dense ? 1024 : 128;
-      EXPECT_NE(kernel_for({enough - 1, 70 * enough}), KernelName::entries) << "a copy is not worth its time";
-      EXPECT_EQ(kernel_for({enough, 70 * enough}), KernelName::entries);
-      EXPECT_NE(kernel_for({enough, 80 * enough}), KernelName::entries) << "more than one entry in 64 inputs";
-      EXPECT_EQ(kernel_for({1, 70}), KernelName::entries) << "once the copy is there";
+      EXPECT_NE(kernel_for({1, 70}), KernelName::entries) << "a copy is not worth its time";
+      std::size_t enough = 2;
+      while (enough < std::size_t{1} << 22U && kernel_for({enough, 70 * enough}) != KernelName::entries) enough *= 2;
+      EXPECT_NE(kernel_for({100, 8000}), KernelName::entries) << "more than one entry in 64 inputs";
+      EXPECT_EQ(kernel_for({100, 7000}), KernelName::entries) << "once the copy is there";
       for (std::size_t const step : {80U, 700U}) {
-        auto samples = wide_samples(enough + 5, 5000, step, random);
-        expect_answer(network, samples, options);
-        samples.matrix.values = {1.3};
-        expect_answer(network, samples, options);
+        auto samples = wide_samples(70, 5000, step, random);
+        for (bool const has_one_value : {false, true}) {
+          if (has_one_value) samples.matrix.values = {1.3};
+          auto const expected = test::reference_of(network, samples, options.precision);
+          auto const result = inference->infer(samples, {true, true});
+          EXPECT_EQ(inference->plan().steps.front().kernel, KernelName::entries);
+          EXPECT_EQ(result.activations, expected);
+          EXPECT_EQ(result.activation_hash, hash(expected, options.precision));
+        }
       }
     }
   }
@@ -219,8 +223,10 @@ TEST_P(FewEdges, WideSamplesOfManyAndOfFewEntriesAlternate) {
   auto const network = wide_network(70, {0, 1, 7, 300, 4999}, {ActivationKind::relu}, random);
   auto const many = wide_samples(140, 5000, 10, random);
   auto const few = wide_samples(140, 5000, 200, random);
+  constexpr std::size_t enough = 1U << 20U; // for a copy of the layer
   for (auto const* const expected : {&many, &few}) {
     auto const inference = prepare(network, test::options_at(GetParam()));
+    inference->plan({enough, enough});
     inference->plan(shape_of(SampleBatch(*expected)));
     for (auto const* const samples : {&few, &many, &few}) {
       EXPECT_EQ(inference->infer(*samples, {true, true}).activations,
