@@ -13,8 +13,8 @@
 # One rank per socket on nodes of two processors with 32 cores each: sbatch env/slurm-cpu/job.sh NETWORK SAMPLES [options of varve infer]
 # or, with a checkpoint: sbatch env/slurm-cpu/job.sh train NETWORK SAMPLES OUTPUT [options of varve train]
 set -euo pipefail
-script=$(scontrol show job "${SLURM_JOB_ID:?sbatch submits this script}" | sed -n 's/^ *Command=\([^ ]*\).*/\1/p') # Slurm runs a copy
-folder=$(dirname "$script")
+command=$(scontrol show job "${SLURM_JOB_ID:?sbatch submits this script}" | sed -n 's/^ *Command=//p') # Slurm runs a copy
+folder=${command%%/job.sh*}
 # shellcheck source=env/slurm/common.sh
 source "$folder/../slurm/common.sh"
 run_job "$folder" openmp openmp "$@"

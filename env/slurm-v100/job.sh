@@ -13,8 +13,8 @@
 # One rank per GPU on nodes of four V100: sbatch env/slurm-v100/job.sh NETWORK SAMPLES [options of varve infer]
 # or, with a checkpoint: sbatch env/slurm-v100/job.sh train NETWORK SAMPLES OUTPUT [options of varve train]
 set -euo pipefail
-script=$(scontrol show job "${SLURM_JOB_ID:?sbatch submits this script}" | sed -n 's/^ *Command=\([^ ]*\).*/\1/p') # Slurm runs a copy
-folder=$(dirname "$script")
+command=$(scontrol show job "${SLURM_JOB_ID:?sbatch submits this script}" | sed -n 's/^ *Command=//p') # Slurm runs a copy
+folder=${command%%/job.sh*}
 # shellcheck source=env/slurm/common.sh
 source "$folder/../slurm/common.sh"
 run_job "$folder" cuda-v100 cuda "$@"

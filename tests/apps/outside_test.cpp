@@ -90,7 +90,7 @@ TEST_F(Outside, ThreadsWithoutRoomForTheirStacksAreExitCode4) { // the OpenMP li
 }
 
 TEST_F(Outside, ThreadsThatCannotStartAreExitCode4) {
-  std::vector<std::string> const without_threads = {"env", "LD_PRELOAD=" VARVE_NO_THREADS, "OMP_NUM_THREADS=2"};
+  std::vector<std::string> const without_threads = {"env", test::preloading(VARVE_NO_THREADS), "OMP_NUM_THREADS=2"};
   auto const info = test::run(test::joined(without_threads, {VARVE_COMMAND, "info", path("net.safetensors")}));
   expect_sentence(
       info, 4,
@@ -114,7 +114,7 @@ TEST_F(Outside, GoodFilesAreNotCalledBrokenWhereMemoryEnds) {
     bool is_done = false;
     for (int left = 0; !is_done && left < 2000; left += 1 + left / 8) {
       auto const ended =
-          test::run({"env", "LD_PRELOAD=" VARVE_NO_MEMORY, "VARVE_LARGE_ALLOCATIONS=" + std::to_string(left),
+          test::run({"env", test::preloading(VARVE_NO_MEMORY), "VARVE_LARGE_ALLOCATIONS=" + std::to_string(left),
                      VARVE_COMMAND, "convert", path(name), path("copy-" + name)});
       is_done = ended.exit_code == 0;
       EXPECT_NE(ended.exit_code, 3) << name << ", " << left << ": " << ended.err;

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -47,6 +48,14 @@ inline std::string quoted(std::string const& word) { return "'" + word + "'"; }
 inline std::string session_folder() {
   static varve::testing::TemporaryFolder const folder;
   return folder.path().string();
+}
+
+/// The variable that loads a library into a program before all others. The loader takes a space for the end of a path,
+/// so it gets a link to the library.
+inline std::string preloading(std::filesystem::path const& library) {
+  auto const link = std::filesystem::path(session_folder()) / library.filename();
+  if (!std::filesystem::exists(link)) std::filesystem::create_symlink(library, link);
+  return "LD_PRELOAD=" + link.string();
 }
 
 /// Starts a program.

@@ -36,7 +36,7 @@ public:
   std::vector<std::string> before(std::vector<std::string> const& command) const {
     std::vector<std::string> words = {"env",
                                       "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
-                                      "LD_PRELOAD=" VARVE_WAIT_AT_RECORD,
+                                      test::preloading(VARVE_WAIT_AT_RECORD),
                                       "VARVE_WAIT_FILES=" + journal_.string(),
                                       "VARVE_WAIT_BYTES=" + std::to_string(bytes_),
                                       "VARVE_WAIT_GATE=" + pipe()};

@@ -117,7 +117,7 @@ protected:
   test::Ended run(std::size_t at, std::string const& way) {
     fs::remove(log_.path() / "calls");
     return test::run(test::joined(
-        {"env", "LD_PRELOAD=" VARVE_FAILING_CALLS, "OMP_NUM_THREADS=1", "OMPI_MCA_ess_singleton_isolated=1",
+        {"env", test::preloading(VARVE_FAILING_CALLS), "OMP_NUM_THREADS=1", "OMPI_MCA_ess_singleton_isolated=1",
          "OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self", "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0",
          "VARVE_CALLS_FOLDER=" + folder().path().string(), "VARVE_CALLS_LOG=" + (log_ / "calls").string(),
          "VARVE_CALLS_AT=" + std::to_string(at), "VARVE_CALLS_HOW=" + way, VARVE_COMMAND},
