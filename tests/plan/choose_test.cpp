@@ -322,16 +322,16 @@ TEST_P(Choices, OfACopyForSamplesWithFewEntries) {
   auto const has_copy = [](LayerChooser const& chooser, Layer const& layer) {
     return chooser.choose_entries(layer, chooser.choose(layer, 0).choice).has_value();
   };
-  auto const layer = random_layer(4096, 512, 0.01);
+  auto const layer = random_layer(4096, 512, 0.002);
   EXPECT_TRUE(has_copy(chooser, layer));
-  EXPECT_TRUE(has_copy(chooser, random_layer(4096, 100, 1.0))) << "of a dense layer, too";
-  EXPECT_FALSE(has_copy(chooser, random_layer(4096, 513, 0.01))) << "inputs are not eight times as many as outputs";
-  EXPECT_FALSE(has_copy(chooser, random_layer(4095, 100, 0.01))) << "inputs are few";
+  EXPECT_TRUE(has_copy(chooser, random_layer(4096, 8, 1.0))) << "of a dense layer, too";
+  EXPECT_FALSE(has_copy(chooser, random_layer(4096, 513, 0.002))) << "inputs are not eight times as many as outputs";
+  EXPECT_FALSE(has_copy(chooser, random_layer(4095, 100, 0.002))) << "inputs are few";
   auto const worth = [&](Layer const& of) {
     return chooser.choose_entries(of, chooser.choose(of, 0).choice)->least_samples;
   };
   EXPECT_GT(worth(layer), 1U);
-  EXPECT_LT(worth(layer), worth(random_layer(4096, 512, 0.1))) << "more edges to copy, beside equally many inputs";
+  EXPECT_LT(worth(layer), worth(random_layer(4096, 512, 0.02))) << "more edges to copy, beside equally many inputs";
   auto other = layer;
   std::swap(other.weights.column_indices[0], other.weights.column_indices[1]);
   EXPECT_FALSE(has_copy(chooser, other)) << "sums in another order";
