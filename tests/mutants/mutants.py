@@ -105,7 +105,7 @@ MUTANTS = [
      "layer.weights.row_columns(other)) &&\n           same_bits(weights(one), weights(other));",
      "layer.weights.row_columns(other));"),
     (EQUALS, "shared weights are looked up one by one", "if (layer.weights.values.size() == 1) return {};", ""),
-    (EQUALS, "neurons of one hash are equal", "if (firsts[row] != row && !rows.are_equal(row, firsts[row])) do_differ = true;", ""),
+    (EQUALS, "neurons of one hash are equal", "if (firsts[row] != row && !rows.are_equal(row, firsts[row])) do_differ = true;", ";"),
     (EQUALS, "neurons of one hash that differ stay equal", "if (do_differ) firsts = firsts_of_colliding(rows, hashes);", ""),
     (REWRITE, "constants are folded where that was not asked for", "if (passes.fold_constants && rows.inputs(row).empty())",
      "if (rows.inputs(row).empty())"),
