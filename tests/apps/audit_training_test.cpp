@@ -22,8 +22,8 @@ using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 /// Nine steps in three epochs, with a receipt of the states after steps 2, 4, 6, 8 and 9 and their checkpoints.
 class AuditTraining : public test::TrainFolder<AuditTraining> {

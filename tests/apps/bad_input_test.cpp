@@ -21,9 +21,9 @@ namespace {
 using test::joined;
 using test::run_varve;
 using test::succeed;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// Good files, of which each test breaks one. Outputs go to a folder of their own.
 class BadInput : public test::SharedFolder<BadInput> {
@@ -253,7 +253,7 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
   writer.append(layer_of(32, 20));
   writer.append(layer_of(20, 32));
   writer.commit();
-  testing::ContainerEdit file(bad("whole.safetensors"));
+  test::ContainerEdit file(bad("whole.safetensors"));
   file.description["layers"][1]["shape"] = {32, 32};
   file.write(bad("misfit.safetensors"));
   std::vector<std::string> const parts = {bad("misfit.safetensors"),
@@ -265,7 +265,7 @@ TEST_F(BadInput, LayersThatDoNotFitTogether) {
 
 TEST_F(BadInput, NumbersInANetworkFile) {
   auto const network = copy("net.safetensors");
-  testing::ContainerEdit const whole(network);
+  test::ContainerEdit const whole(network);
   auto edit = whole;
   edit.set("layers.1.bias", std::vector<double>(32, std::numeric_limits<double>::quiet_NaN()));
   edit.write(network);

@@ -10,8 +10,8 @@
 namespace varve {
 namespace {
 
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// A folder that stands for /, with these files.
 void fill(TemporaryFolder const& root, std::initializer_list<std::pair<char const*, char const*>> files) {

@@ -22,7 +22,7 @@ using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
+using varve::test::read_bytes;
 using Json = nlohmann::json;
 
 class Benchmark : public test::SharedFolder<Benchmark> {

@@ -22,9 +22,9 @@ using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// The bytes of an IDX file.
 std::string idx(std::vector<std::uint32_t> const& dimensions, std::string const& elements) {

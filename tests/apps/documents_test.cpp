@@ -63,7 +63,7 @@ TEST(Documents, ManPageHoldsEveryOption) {
 
 /// What bash completes after these words; the last may be empty.
 std::string completed(std::string const& script, std::string const& words, int count) {
-  varve::testing::TemporaryFolder const folder;
+  varve::test::TemporaryFolder const folder;
   auto const file = (folder / "completion").string();
   std::ofstream(file) << script << "\nCOMP_WORDS=(" << words << ")\nCOMP_CWORD=" << count
                       << "\n_varve\necho \"${COMPREPLY[*]}\"\n";

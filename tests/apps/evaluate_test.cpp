@@ -24,8 +24,8 @@ using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 constexpr std::size_t num_samples = 500;
 constexpr std::size_t num_outputs = 10;

@@ -23,8 +23,8 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 class Files : public ::testing::Test {
 protected:

@@ -27,8 +27,8 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 std::string lines_of(std::vector<SampleIndex> const& samples) {
   std::string text;

@@ -16,8 +16,8 @@ using test::expect_sentence;
 using test::joined;
 using test::run_varve;
 using test::succeed;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 class InitialWeightsCommand : public ::testing::Test {
 protected:

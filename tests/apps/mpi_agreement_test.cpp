@@ -23,7 +23,7 @@ using test::Ended;
 using test::run;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::write_bytes;
+using varve::test::write_bytes;
 
 /// Ranks whose command lines or files of one name differ, as where each node has copies on its own disk. Rank 0 is in
 /// the folder `same`; each difference has a folder like it in which one file is another.

@@ -21,11 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using test::Dense;
 using test::Ended;
+using test::hash_in;
 using test::joined;
 using test::random_dense;
 using test::read_json;
-
-std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash ") + 5, 16); }
 
 class MultiplyOnRanks : public test::SharedFolder<MultiplyOnRanks> {
 public:
@@ -100,7 +99,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     auto const hash = ended.out.find("hash ");
     EXPECT_NE(hash, std::string::npos) << ended.out;
-    auto result = testing::read_bytes(path("c.safetensors")) + ended.out.substr(std::min(hash, ended.out.size()));
+    auto result = test::read_bytes(path("c.safetensors")) + ended.out.substr(std::min(hash, ended.out.size()));
     fs::remove(path("c.safetensors"));
     return result;
   };

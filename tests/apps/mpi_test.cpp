@@ -25,7 +25,7 @@ using test::joined;
 using test::read_json;
 using test::run;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
+using varve::test::read_bytes;
 
 class Ranks : public test::SharedFolder<Ranks> {
 public:
@@ -143,7 +143,7 @@ TEST_F(Ranks, RepeatAnInputAndGoOnFromAJournal) {
   for (std::string const name :
        {"repeated.journal", "repeated.journal.1"}) { // truncated, as if the ranks had been killed
     auto const journal = read_bytes(path(name));
-    varve::testing::write_bytes(path(name), journal.substr(0, journal.size() * 3 / 5));
+    varve::test::write_bytes(path(name), journal.substr(0, journal.size() * 3 / 5));
   }
   auto const resumed = infer_on(1, with_journal);
   EXPECT_EQ(resumed, one);
@@ -357,7 +357,7 @@ TEST_F(Ranks, WrongUsageAndHelpAreSaidOnce) {
 }
 
 TEST_F(Ranks, WrongTruthIsExitCode1) {
-  varve::testing::write_bytes(path("wrong.tsv"), "");
+  varve::test::write_bytes(path("wrong.tsv"), "");
   auto const ended = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
                                 "--truth", path("wrong.tsv")});
   EXPECT_EQ(ended.exit_code, 1) << ended.err;

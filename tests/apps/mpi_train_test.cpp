@@ -24,8 +24,8 @@ using test::read_json;
 using test::run;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 using Words = std::vector<std::string>;
 
 class TrainRanks : public test::SharedFolder<TrainRanks> {

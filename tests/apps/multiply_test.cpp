@@ -24,13 +24,14 @@ namespace fs = std::filesystem;
 using test::Dense;
 using test::Ended;
 using test::expect_sentence;
+using test::hash_in;
 using test::joined;
 using test::random_dense;
 using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
+using varve::test::read_bytes;
 
 template <class Scalar>
 void write_matrix(std::string const& path, Dense<Scalar> const& matrix) {
@@ -48,8 +49,6 @@ Dense<Scalar> read_matrix(std::string const& path) {
   matrix.read({0, matrix.num_rows(), 0, matrix.num_columns()}, read.values.data());
   return read;
 }
-
-std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash ") + 5, 16); }
 
 class Multiply : public test::SharedFolder<Multiply> {
 public:

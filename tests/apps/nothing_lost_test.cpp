@@ -25,9 +25,9 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// A network and samples, of which no command may lose a byte.
 class NothingLost : public test::SharedFolder<NothingLost> {

@@ -28,7 +28,7 @@ using test::run_varve_process;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using varve::testing::read_bytes;
+using varve::test::read_bytes;
 
 /// What comes from outside: the environment, and names that hold any bytes.
 class Outside : public test::SharedFolder<Outside> {

@@ -117,7 +117,7 @@ Ended run_varve(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  varve::testing::TemporaryFolder const folder;
+  varve::test::TemporaryFolder const folder;
   auto const out = (folder / "out").string();
   auto const err = (folder / "err").string();
   Ended ended;
@@ -125,8 +125,8 @@ Ended run_varve(std::vector<std::string> words) {
     Redirection const streams(out, err);
     ended.exit_code = exit_code_of_streams(session->run(static_cast<int>(words.size()), arguments.data()));
   }
-  ended.out = varve::testing::read_bytes(out);
-  ended.err = varve::testing::read_bytes(err);
+  ended.out = varve::test::read_bytes(out);
+  ended.err = varve::test::read_bytes(err);
   return ended;
 }
 

@@ -18,7 +18,7 @@ using test::succeed;
 
 /// Runs a command that takes long; once it writes, something else happens in this process.
 void run_while(void (*happens)()) {
-  varve::testing::TemporaryFolder const folder;
+  varve::test::TemporaryFolder const folder;
   std::thread([&folder, happens] {
     while (folder.num_entries() == 0) std::this_thread::yield();
     happens();
@@ -36,7 +36,7 @@ TEST(RunVarveDeathTest, ACommandThatEndsTheTestProgramNamesTheTest) {
 }
 
 TEST(RunVarve, LeavesNothingToTheNextCommand) {
-  varve::testing::TemporaryFolder const folder;
+  varve::test::TemporaryFolder const folder;
   auto const network = (folder / "net.safetensors").string();
   auto const samples = (folder / "samples.safetensors").string();
   test::generate_small(network, samples, 3, 20);

@@ -18,16 +18,16 @@ template <class Suite>
 class SharedFolder : public ::testing::Test {
 protected:
   static void SetUpTestSuite() {
-    folder_ = std::make_unique<varve::testing::TemporaryFolder>();
+    folder_ = std::make_unique<varve::test::TemporaryFolder>();
     Suite::make_files();
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
   static std::string path(std::string const& name) { return (*folder_ / name).string(); }
-  static varve::testing::TemporaryFolder const& folder() { return *folder_; }
+  static varve::test::TemporaryFolder const& folder() { return *folder_; }
 
 private:
-  static inline std::unique_ptr<varve::testing::TemporaryFolder> folder_;
+  static inline std::unique_ptr<varve::test::TemporaryFolder> folder_;
 };
 
 /// Generates a network of 32 neurons per layer and images for it.
@@ -52,7 +52,7 @@ inline std::vector<std::string> joined(std::vector<std::string> words, std::vect
 }
 
 inline nlohmann::json read_json(std::string const& path) {
-  return nlohmann::json::parse(varve::testing::read_bytes(path));
+  return nlohmann::json::parse(varve::test::read_bytes(path));
 }
 
 /// Expects that the command failed with this exit code and said why in one sentence, which holds all parts.

@@ -18,8 +18,8 @@ namespace {
 
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// A run of the command that has ended, and the most memory that it or a child of it had at a time.
 struct Measured {
@@ -36,7 +36,7 @@ Measured measure(std::vector<std::string> words) {
   int status = 0;
   rusage usage{};
   wait4(process, &status, 0, &usage);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, varve::testing::read_bytes(err),
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, varve::test::read_bytes(err),
           static_cast<std::uint64_t>(usage.ru_maxrss) * 1024};
 }
 
@@ -116,7 +116,7 @@ TEST_F(SmallFiles, AHeaderThatTheFileDoesNotHold) {
 }
 
 TEST_F(SmallFiles, ArraysThatTheFileDoesNotHold) {
-  auto const bytes = varve::testing::read_bytes(good("net.safetensors"));
+  auto const bytes = varve::test::read_bytes(good("net.safetensors"));
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof(length));
   auto const whole = container::parse_header(bytes.substr(sizeof(length), length), "net");

@@ -46,7 +46,7 @@ inline std::string quoted(std::string const& word) { return "'" + word + "'"; }
 /// Where Open MPI keeps what belongs to the runs of this test program. (Programs that start and end at the same time
 /// remove folders that they share, and then say "orte_init failed".)
 inline std::string session_folder() {
-  static varve::testing::TemporaryFolder const folder;
+  static varve::test::TemporaryFolder const folder;
   return folder.path().string();
 }
 
@@ -98,13 +98,13 @@ inline int wait_for(pid_t process) {
 
 /// Runs a program to its end.
 inline Ended run(std::vector<std::string> const& words) {
-  varve::testing::TemporaryFolder const folder;
+  varve::test::TemporaryFolder const folder;
   auto const out = (folder / "out").string();
   auto const err = (folder / "err").string();
   Ended ended;
   ended.exit_code = wait_for(start(words, out, err));
-  ended.out = varve::testing::read_bytes(out);
-  ended.err = varve::testing::read_bytes(err);
+  ended.out = varve::test::read_bytes(out);
+  ended.err = varve::test::read_bytes(err);
   return ended;
 }
 
@@ -127,5 +127,8 @@ inline Ended succeed(std::vector<std::string> const& words, Ended (*run_one)(std
   EXPECT_EQ(ended.err, "");
   return ended;
 }
+
+/// The hash in what varve multiply printed.
+inline std::string hash_in(std::string const& out) { return out.substr(out.rfind("hash ") + 5, 16); }
 
 } // namespace varve::test

@@ -17,8 +17,8 @@ using test::joined;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 /// What `varve train` does with checkpoints, and with files that belong to them.
 class TrainCheckpoints : public test::TrainFolder<TrainCheckpoints> {

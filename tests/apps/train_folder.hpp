@@ -29,11 +29,11 @@ public:
     }
     succeed({"infer", "--network", path("d2.safetensors"), "--input", path("samples.safetensors"), "--predictions",
              path("found.tsv")});
-    std::istringstream found(varve::testing::read_bytes(path("found.tsv")));
+    std::istringstream found(varve::test::read_bytes(path("found.tsv")));
     std::string labels;
     for (std::size_t sample = 0, neuron = 0; found >> sample >> neuron;)
       labels += std::to_string(neuron - 1) + "\n"; // the file counts from 1
-    varve::testing::write_bytes(path("labels.txt"), labels);
+    varve::test::write_bytes(path("labels.txt"), labels);
     succeed({"convert", path("samples.safetensors"), path("train.safetensors"), "--labels", path("labels.txt")});
   }
 

@@ -22,7 +22,7 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using varve::testing::write_bytes;
+using varve::test::write_bytes;
 
 /// What `varve train` refuses or bounds, and what it tells.
 class TrainLimits : public test::TrainFolder<TrainLimits> {

@@ -25,8 +25,8 @@ using test::read_json;
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 /// Labels are what a random network, the teacher, finds largest.
 class Train : public test::SharedFolder<Train> {

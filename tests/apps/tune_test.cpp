@@ -20,7 +20,7 @@ using test::succeed;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using varve::testing::write_bytes;
+using varve::test::write_bytes;
 
 class Tune : public test::SharedFolder<Tune> {
 public:

@@ -23,8 +23,8 @@ using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 /// A network of 256 neurons and 12 layers, 150 images of which some survive, and what varve infer says of them.
 class Verify : public test::SharedFolder<Verify> {

@@ -25,7 +25,7 @@ protected:
 
   void write(std::string const& name, std::string const& text) const {
     fs::create_directories((folder_ / name).parent_path());
-    testing::write_bytes(folder_ / name, text);
+    test::write_bytes(folder_ / name, text);
   }
   void mount(std::string const& line) const {
     write("proc/self/mountinfo", "22 1 8:1 / / rw - ext4 /dev/sda rw\n" + line + "\n");
@@ -47,7 +47,7 @@ protected:
   }
   std::size_t available() const { return available_host_memory(folder_.path()) / mebibyte; }
 
-  testing::TemporaryFolder folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(HostMemory, WithoutGroupsIsTheMachines) {

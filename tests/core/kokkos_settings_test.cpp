@@ -11,8 +11,8 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::sentence_of;
+using test::expect_holds;
+using test::sentence_of;
 
 void require_arguments(std::vector<std::string> words, std::optional<int> num_devices = std::nullopt) {
   std::vector<char*> arguments;

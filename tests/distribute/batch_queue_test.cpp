@@ -179,7 +179,7 @@ TEST_F(Queue, KeepsTheLastRankHoweverSlow) {
 
 TEST_F(Queue, CountersMoveWhileRank0IsOutsideMpi) {
   constexpr std::uint64_t num_steps = 100;
-  using varve::testing::TemporaryFolder;
+  using varve::test::TemporaryFolder;
   auto const folder = ranks_.is_root() ? std::make_unique<TemporaryFolder>() : nullptr;
   std::filesystem::path const path = ranks_.broadcast(folder ? folder->path().string() : "");
   SharedWords counters(ranks_, 1);
@@ -190,7 +190,7 @@ TEST_F(Queue, CountersMoveWhileRank0IsOutsideMpi) {
     EXPECT_EQ(folder->num_entries() + 1, ranks_.size());
   } else {
     for (std::uint64_t step = 0; step < num_steps; ++step) counters.add(0, 1);
-    varve::testing::write_bytes(path / std::to_string(ranks_.rank()), "");
+    varve::test::write_bytes(path / std::to_string(ranks_.rank()), "");
   }
   ranks_.together([] {});
   EXPECT_EQ(counters.read(0), num_steps * static_cast<std::uint64_t>(ranks_.size() - 1));

@@ -40,8 +40,8 @@ TEST(LeftOver, IsWhatLiesBetween) {
 
 TEST(LeftOver, RefusesWhatCannotBe) {
   for (auto const& finished : {Ranges{{0, 11}}, Ranges{{0, 5}, {4, 6}}, Ranges{{3, 4}, {3, 4}}, Ranges{{5, 3}}}) {
-    varve::testing::expect_holds(varve::testing::sentence_of<InputError>([&] { left_over(10, finished); }),
-                                 "expected each of 10 samples once");
+    varve::test::expect_holds(varve::test::sentence_of<InputError>([&] { left_over(10, finished); }),
+                              "expected each of 10 samples once");
   }
 }
 

@@ -20,11 +20,11 @@
 namespace varve {
 namespace {
 
-using varve::testing::expect_holds;
-using varve::testing::read_bytes;
-using varve::testing::sentence_of;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::expect_holds;
+using varve::test::read_bytes;
+using varve::test::sentence_of;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 nlohmann::ordered_json const run = {{"network", "0123456789abcdef"}, {"number of samples", 100}, {"batch", nullptr}};
 nlohmann::ordered_json const facts = {{"layers", 3}, {"outputs", 5}};

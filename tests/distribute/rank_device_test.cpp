@@ -15,7 +15,7 @@ TEST(RankDevices, MayBeProcessorsForAnyNumberOfRanks) {
 
 TEST(RankDevices, AreNotShared) {
   EXPECT_NO_THROW(require_own_devices({{"node1", "GPU (device 0)", "aa"}, {"node1", "GPU (device 0)", "ab"}}));
-  auto const sentence = varve::testing::sentence_of<ResourceError>([] {
+  auto const sentence = varve::test::sentence_of<ResourceError>([] {
     require_own_devices({{"node1", "GPU (device 0)", "aa"},
                          {"node2", "8 threads", ""},
                          {"node2", "GPU (device 1)", "bb"},

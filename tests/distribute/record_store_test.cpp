@@ -25,7 +25,7 @@ TEST(Stores, GiveTheBatchesOfAllRanksInTheOrderOfTheirSamples) {
   auto const rank = static_cast<std::uint64_t>(ranks.rank());
   auto const size = static_cast<std::uint64_t>(ranks.size());
   for (bool const is_in_memory : {true, false}) {
-    varve::testing::TemporaryFolder const folder;
+    varve::test::TemporaryFolder const folder;
     auto store = is_in_memory ? RecordStore() : RecordStore(folder.path());
     for (std::uint64_t const number : {4U, 1U, 0U, 3U}) { // 2 is nobody's
       auto const finished = batch(number * size + rank);

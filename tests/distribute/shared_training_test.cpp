@@ -27,7 +27,7 @@ using test::Place;
 using test::training_case;
 using test::TrainingCase;
 
-constexpr std::size_t num_samples = 1100; // 18 leaves in float, 35 in double, and the last one is not full
+constexpr std::size_t samples_of_case = 1100; // 18 leaves in float, 35 in double, and the last one is not full
 
 /// What a training leaves behind.
 struct Outcome {
@@ -45,12 +45,12 @@ class SharedTraining : public testing::TestWithParam<Place> {
 protected:
   static TrainingCase const& given() {
     static TrainingCase const made = training_case(
-        {{30, 40, 35, 20, 25, 30, 8}, num_samples, 0.4, {Activation::tanh(), Activation::leaky_relu(0.125)}});
+        {{30, 40, 35, 20, 25, 30, 8}, samples_of_case, 0.4, {Activation::tanh(), Activation::leaky_relu(0.125)}});
     return made;
   }
 
   static TrainingOptions options_at(Place place) {
-    auto options = test::training_at(place, num_samples, OptimizerKind::adam);
+    auto options = test::training_at(place, samples_of_case, OptimizerKind::adam);
     options.least_bundle = 500; // several bundles
     return options;
   }
@@ -78,7 +78,7 @@ protected:
   static void run(Training& training, int first, int last, Outcome& outcome, PatternKind kind = PatternKind::keep) {
     for (int step = first; step < last; ++step) {
       auto const first_row = static_cast<std::size_t>(step);
-      auto const rows = test::rows_from(first_row, num_samples - 53 * first_row); // ever fewer leaves
+      auto const rows = test::rows_from(first_row, samples_of_case - 53 * first_row); // ever fewer leaves
       if (kind != PatternKind::keep && step % 4 == 2)
         outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
       auto const sum = training.step(0, rows, 0.01);
@@ -305,7 +305,7 @@ TEST_P(SharedTraining, TellsWhatEachRankDid) {
   auto const times = training->times();
   EXPECT_EQ(times.num_steps, 3U);
   std::uint64_t num_leaves = 0;
-  for (std::size_t step = 0; step < 3; ++step) num_leaves += (num_samples - step * 53 + leaf() - 1) / leaf();
+  for (std::size_t step = 0; step < 3; ++step) num_leaves += (samples_of_case - step * 53 + leaf() - 1) / leaf();
   EXPECT_EQ(ranks_.sum(times.num_leaves), num_leaves);
   bool const are_several = ranks_.size() > 1;
   EXPECT_GT(times.compute_seconds, 0.0);
@@ -336,7 +336,7 @@ TEST_P(SharedTraining, SaysTheSameOnAllRanksWhenItDiverges) {
   options.optimizer.kind = OptimizerKind::sgd;
   auto const training = prepare_training(given().network, options);
   training->add_samples(given().samples, given().labels, "set");
-  auto const rows = test::rows_from(0, num_samples);
+  auto const rows = test::rows_from(0, samples_of_case);
   std::string complaint = "none";
   try {
     for (int step = 0; step < 50; ++step) training->step(0, rows, 1e30);

@@ -145,8 +145,8 @@ TEST_F(Tiles, ThatNobodyHasAreLeft) {
 
 TEST(TileRecords, OfOtherProductsAreRefused) {
   auto const refuse = [&](std::string const& record) {
-    testing::expect_holds(
-        testing::sentence_of<InputError>([&] { range_of_tile(small_tiles(), 1, record, "there: record 3"); }),
+    test::expect_holds(
+        test::sentence_of<InputError>([&] { range_of_tile(small_tiles(), 1, record, "there: record 3"); }),
         "there: record 3 has " + std::to_string(record.size()) + " bytes, expected a tile of this product");
   };
   auto const record_of = [](std::uint64_t task, std::size_t size) {

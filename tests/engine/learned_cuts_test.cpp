@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, LearnedCuts, testing::ValuesIn(test::all_pl
 
 constexpr std::size_t num_neurons = 256;
 constexpr std::size_t num_layers = 40;
-constexpr std::size_t batch = 1200;
+constexpr std::size_t samples_of_batch = 1200;
 
 /// Every output is the mean of 16 inputs, less 0.05: a sample with the same value x in all neurons lives for 20 x
 /// layers.
@@ -43,7 +43,7 @@ Network fading_network() {
 SampleSet samples_that_fade() {
   SampleSet samples;
   auto& matrix = samples.matrix;
-  matrix.num_rows = 3 * batch;
+  matrix.num_rows = 3 * samples_of_batch;
   matrix.num_columns = num_neurons;
   for (std::size_t sample = 0; sample < matrix.num_rows; ++sample) {
     double const value = sample % 4 == 0 ? 0.62 : sample % 4 == 1 ? 1.12 : 3.0 + static_cast<double>(sample) / 1e4;
@@ -61,12 +61,12 @@ TEST_P(LearnedCuts, FollowsTheSamplesOfTheBatchBeforeAndChangesNoBit) {
   auto const samples = samples_that_fade();
   auto options = test::options_at(GetParam());
   options.kernel = KernelName::fused;
-  options.batch = batch;
+  options.batch = samples_of_batch;
   auto const inference = prepare(network, options);
   auto const shape = shape_of(samples);
   std::size_t const before = inference->plan(shape).steps.size();
-  for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
-    auto const part = samples_of(samples, first, first + batch);
+  for (std::size_t first = 0; first < samples.num_samples(); first += samples_of_batch) {
+    auto const part = samples_of(samples, first, first + samples_of_batch);
     EXPECT_EQ(inference->infer(part, {true, true}).activations,
               test::reference_of(network, part, GetParam().precision));
   }

@@ -2,7 +2,7 @@
 #include "core/runtime.hpp"
 #include "engine/draw.hpp"
 #include "engine/training.hpp"
-#include "engine/training_at.hpp"
+#include "engine/training_outcome.hpp"
 #include "network/network.hpp"
 #include "reference/training_case.hpp"
 
@@ -22,18 +22,9 @@ namespace {
 using test::Place;
 using test::training_case;
 using test::TrainingCase;
+using test::TrainingOutcome;
 
-constexpr std::size_t num_samples = 300;
-
-/// What a training leaves behind.
-struct Outcome {
-  std::uint64_t hash = 0; ///< of all weights and biases
-  std::vector<double> losses;
-  OptimizerState state;
-  PatternCount moved;
-
-  bool operator==(Outcome const&) const = default;
-};
+constexpr std::size_t samples_of_stream = 300;
 
 /// Weights that are streamed must give the bits of weights that stay on the device.
 class StreamedTraining : public testing::TestWithParam<Place> {
@@ -42,14 +33,14 @@ protected:
   static TrainingCase const& given() {
     static TrainingCase const made = training_case(
         {{60, 90, 70, 80, 90, 60, 85, 90, 75, 90, 80, 70, 90, 12},
-         num_samples,
+         samples_of_stream,
          0.6,
          {Activation::relu(), Activation::tanh(), Activation::leaky_relu(0.125), Activation::identity()}});
     return made;
   }
 
   static TrainingOptions options(OptimizerKind optimizer = OptimizerKind::adam) {
-    auto options = test::training_at(GetParam(), num_samples, optimizer);
+    auto options = test::training_at(GetParam(), samples_of_stream, optimizer);
     options.growth_bytes = 400000;
     return options;
   }
@@ -71,22 +62,13 @@ protected:
     return training;
   }
 
-  static void run(Training& training, PatternKind kind, int first, int last, Outcome& outcome) {
-    for (int step = first; step < last; ++step) {
-      auto const first_row = static_cast<std::size_t>(step);
-      auto const rows = test::rows_from(first_row, num_samples - 31 * first_row); // ever fewer leaves
-      if (kind != PatternKind::keep && step % 2 == 1)
-        outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
-      outcome.losses.push_back(training.step(0, rows, 0.01).loss);
-      outcome.losses.push_back(training.evaluate(0).loss);
-    }
-    outcome.hash = weights_hash(training.network());
-    outcome.state = training.state();
+  static void run(Training& training, PatternKind kind, int first, int last, TrainingOutcome& outcome) {
+    test::run_steps(training, kind, first, last, samples_of_stream, 31, outcome); // ever fewer leaves
   }
 
-  static Outcome train(TrainingOptions const& options) {
+  static TrainingOutcome train(TrainingOptions const& options) {
     auto const training = begin(options);
-    Outcome outcome;
+    TrainingOutcome outcome;
     run(*training, options.pattern, 0, 5, outcome);
     return outcome;
   }
@@ -164,7 +146,7 @@ TEST_P(StreamedTraining, ChangesThePatternToTheSameOne) {
 TEST_P(StreamedTraining, GoesOnFromAStateOfEitherKind) {
   auto const expected = train(options());
   for (bool const begins_streamed : {false, true}) {
-    Outcome outcome;
+    TrainingOutcome outcome;
     auto const first = begin(begins_streamed ? streamed(options()) : options());
     run(*first, PatternKind::keep, 0, 3, outcome);
     auto const second = begin(begins_streamed ? options() : streamed(options()), first->network());
@@ -197,7 +179,7 @@ TEST_P(StreamedTraining, TrainsASingleLayer) {
 
 TEST_P(StreamedTraining, SaysWhichLayerIsNoNumberAnyMore) {
   auto const training = begin(streamed(options(OptimizerKind::sgd)));
-  auto const rows = test::rows_from(0, num_samples);
+  auto const rows = test::rows_from(0, samples_of_stream);
   std::string complaint = "none";
   try {
     for (int step = 0; step < 50; ++step) training->step(0, rows, 1e30);

@@ -2,6 +2,7 @@
 #include "engine/draw.hpp"
 #include "engine/places.hpp"
 #include "engine/strip_limit.hpp"
+#include "engine/training_outcome.hpp"
 #include "network/network.hpp"
 #include "reference/training_case.hpp"
 
@@ -21,19 +22,10 @@ namespace {
 using test::Place;
 using test::training_case;
 using test::TrainingCase;
+using test::TrainingOutcome;
 using test::with_least_memory;
 
-constexpr std::size_t num_samples = 150;
-
-/// What a training leaves behind.
-struct Outcome {
-  std::uint64_t hash = 0; ///< of all weights and biases
-  std::vector<double> losses;
-  OptimizerState state;
-  PatternCount moved;
-
-  bool operator==(Outcome const&) const = default;
-};
+constexpr std::size_t samples_of_strips = 150;
 
 /// Layers that pass through the device strip by strip must give the bits of weights that stay on the device.
 class StripsTraining : public testing::TestWithParam<Place> {
@@ -42,7 +34,7 @@ protected:
   static TrainingCase const& sparse() {
     static TrainingCase const made = training_case(
         {{60, 90, 70, 85, 12},
-         num_samples,
+         samples_of_strips,
          0.6,
          {Activation::relu(), Activation::tanh(), Activation::leaky_relu(0.125), Activation::identity()}});
     return made;
@@ -54,7 +46,7 @@ protected:
     options.precision = GetParam().precision;
     options.optimizer.kind = optimizer;
     options.optimizer.l2 = 1e-3;
-    options.batch = num_samples;
+    options.batch = samples_of_strips;
     options.growth_bytes = 20000;
     options.micro_batch = 2 * leaf();
     options.keep_every = 1;
@@ -85,22 +77,13 @@ protected:
     return training;
   }
 
-  static void run(Training& training, PatternKind kind, int first, int last, Outcome& outcome) {
-    for (int step = first; step < last; ++step) {
-      std::vector<std::uint64_t> rows(num_samples - static_cast<std::size_t>(step * 17)); // ever fewer leaves
-      std::iota(rows.begin(), rows.end(), static_cast<std::uint64_t>(step));
-      if (kind != PatternKind::keep && step % 2 == 1)
-        outcome.moved += training.evolve(0, rows, {kind, 0.4, 5, static_cast<std::uint64_t>(step)});
-      outcome.losses.push_back(training.step(0, rows, 0.01).loss);
-      outcome.losses.push_back(training.evaluate(0).loss);
-    }
-    outcome.hash = weights_hash(training.network());
-    outcome.state = training.state();
+  static void run(Training& training, PatternKind kind, int first, int last, TrainingOutcome& outcome) {
+    test::run_steps(training, kind, first, last, samples_of_strips, 17, outcome); // ever fewer leaves
   }
 
-  static Outcome train(TrainingOptions const& options) {
+  static TrainingOutcome train(TrainingOptions const& options) {
     auto const training = begin(options, sparse());
-    Outcome outcome;
+    TrainingOutcome outcome;
     run(*training, options.pattern, 0, 5, outcome);
     return outcome;
   }
@@ -150,7 +133,7 @@ TEST_P(StripsTraining, GivesTheSameBitsInEveryFormatAndPattern) {
 TEST_P(StripsTraining, GoesOnFromAStateOfEitherKind) {
   auto const expected = train(options());
   for (bool const begins_in_strips : {false, true}) {
-    Outcome outcome;
+    TrainingOutcome outcome;
     auto const first = begin(begins_in_strips ? in_strips(options()) : options(), sparse());
     run(*first, PatternKind::keep, 0, 3, outcome);
     auto rest = sparse();

@@ -22,9 +22,9 @@ using test::training_case;
 using test::TrainingCase;
 using test::TrainingShape;
 
-std::vector<Activation> const all = {Activation::relu(),    Activation::sigmoid(),  Activation::leaky_relu(0.125),
-                                     Activation::tanh(),    Activation::softplus(), Activation::clipped_relu(0.75),
-                                     Activation::identity()};
+std::vector<Activation> const all_activations = {
+    Activation::relu(),     Activation::sigmoid(),          Activation::leaky_relu(0.125), Activation::tanh(),
+    Activation::softplus(), Activation::clipped_relu(0.75), Activation::identity()};
 
 class TrainingEngines : public testing::TestWithParam<test::Place> {
 protected:
@@ -102,7 +102,7 @@ void expect_reference(TrainingCase const& given, bool has_labels, TrainingOption
 }
 
 TEST_P(TrainingEngines, EqualTheReferenceAfterEveryOptimizersSteps) {
-  auto const given = training_case({{37, 50, 33, 21, 10}, 300, 0.4, all});
+  auto const given = training_case({{37, 50, 33, 21, 10}, 300, 0.4, all_activations});
   auto options = TrainingEngines::options();
   for (auto const& entry : all_optimizers) {
     auto const kind = entry.kind;
@@ -117,7 +117,7 @@ TEST_P(TrainingEngines, EqualTheReferenceAfterEveryOptimizersSteps) {
 }
 
 TEST_P(TrainingEngines, DoNotDependOnMicroBatchesOrOnWhatIsComputedAgain) {
-  auto const given = training_case({{30, 40, 35, 20, 25, 30, 8}, 380, 0.4, all});
+  auto const given = training_case({{30, 40, 35, 20, 25, 30, 8}, 380, 0.4, all_activations});
   auto options = TrainingEngines::options();
   options.optimizer.kind = OptimizerKind::momentum;
   auto const expected = train(given, given.labels, options);
@@ -137,7 +137,7 @@ TEST_P(TrainingEngines, DoNotDependOnMicroBatchesOrOnWhatIsComputedAgain) {
 TEST_P(TrainingEngines, ComputeSeriesOfLayersLikeTheReference) {
   std::vector<std::size_t> widths(14, 20);
   widths.insert(widths.end(), {31, 31, 31, 31, 17, 17, 9});
-  auto const given = training_case({widths, 380, 0.3, all});
+  auto const given = training_case({widths, 380, 0.3, all_activations});
   auto options = TrainingEngines::options();
   options.optimizer.kind = OptimizerKind::momentum;
   bool const is_host = options.backend == Backend::serial || options.backend == Backend::openmp;
@@ -158,7 +158,7 @@ TEST_P(TrainingEngines, ComputeSeriesOfLayersLikeTheReference) {
 /// Layers of one width between others, some with all edges, which dense kernels compute: GPUs add the sums of several
 /// layers' leaves at a time where neighbours have one shape and format.
 TEST_P(TrainingEngines, AddSumsOfSeveralLayersLikeTheReference) {
-  TrainingShape const sparse{{50, 90, 90, 90, 90, 90, 90, 90, 90, 12}, 380, 0.3, all};
+  TrainingShape const sparse{{50, 90, 90, 90, 90, 90, 90, 90, 90, 12}, 380, 0.3, all_activations};
   TrainingShape full = sparse;
   full.density = 1.1;
   auto given = training_case(sparse);
@@ -179,7 +179,7 @@ TEST_P(TrainingEngines, AddSumsOfSeveralLayersLikeTheReference) {
 }
 
 TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
-  auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
+  auto const given = training_case({{20, 30, 8}, 200, 0.5, all_activations});
   auto options = TrainingEngines::options();
   for (auto const kind : {OptimizerKind::nesterov, OptimizerKind::adam, OptimizerKind::sgd}) {
     options.optimizer.kind = kind;
@@ -199,8 +199,8 @@ TEST_P(TrainingEngines, GoOnFromAStateAsIfNothingHadHappened) {
 
 /// GPUs record the launches of a step in one pass and repeat them, those of several passes they make anew.
 TEST_P(TrainingEngines, RepeatStepsBetweenOtherCalls) {
-  auto const given = training_case({{30, 40, 25, 8}, 300, 0.4, all});
-  auto const other = training_case({{30, 40, 25, 8}, 300, 0.7, all});
+  auto const given = training_case({{30, 40, 25, 8}, 300, 0.4, all_activations});
+  auto const other = training_case({{30, 40, 25, 8}, 300, 0.7, all_activations});
   auto options = TrainingEngines::options();
   options.pattern = PatternKind::rigl;
   auto const train_long = [&] {
@@ -227,7 +227,7 @@ TEST_P(TrainingEngines, RepeatStepsBetweenOtherCalls) {
 
 /// A mini-batch may come as a set of its own, which goes before the next one comes.
 TEST_P(TrainingEngines, TakeStepsWithSetsThatGo) {
-  auto const given = training_case({{30, 40, 25, 8}, 200, 0.4, all});
+  auto const given = training_case({{30, 40, 25, 8}, 200, 0.4, all_activations});
   auto const options = TrainingEngines::options();
   auto const kept = prepare_training(given.network, options);
   auto const set = kept->add_samples(given.samples, given.labels, "set");
@@ -247,7 +247,7 @@ TEST_P(TrainingEngines, TakeStepsWithSetsThatGo) {
 }
 
 TEST_P(TrainingEngines, EvaluateWithoutChangingAnything) {
-  auto const given = training_case({{20, 30, 8}, 200, 0.5, all});
+  auto const given = training_case({{20, 30, 8}, 200, 0.5, all_activations});
   auto options = TrainingEngines::options();
   auto const training = prepare_training(given.network, options);
   auto const set = training->add_samples(given.samples, given.labels, "set");
@@ -284,7 +284,7 @@ TEST_P(TrainingEngines, SayWhichLayerIsNoNumberAnyMore) {
 }
 
 TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
-  auto const given = training_case({{20, 30, 8}, 10, 0.5, all});
+  auto const given = training_case({{20, 30, 8}, 10, 0.5, all_activations});
   auto const training = prepare_training(given.network, options());
   auto const complaint = [](auto const& work) -> std::string {
     try {
@@ -294,7 +294,7 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
     }
     return "none";
   };
-  auto const other = training_case({{21, 8}, 10, 0.5, all});
+  auto const other = training_case({{21, 8}, 10, 0.5, all_activations});
   EXPECT_EQ(complaint([&] { training->add_samples(other.samples, other.labels, "set.safetensors"); }),
             "set.safetensors: the samples have 21 neurons, but layer 0 takes 20 inputs");
   EXPECT_EQ(complaint([&] { training->add_samples(given.samples, {}, "set.safetensors"); }),
@@ -324,12 +324,12 @@ TEST_P(TrainingEngines, RefuseWhatDoesNotFit) {
               testing::HasSubstr("but 1000 bytes may be used"));
 }
 
-TrainingSizes const sizes{std::vector<std::size_t>(65, 10), 64, 4, 1000, {{kWholeLayers, 100}}, 5000};
+TrainingSizes const sizes_of_memory{std::vector<std::size_t>(65, 10), 64, 4, 1000, {{kWholeLayers, 100}}, 5000};
 
 TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
   TrainingOptions options;
   options.batch = 64 * 5;
-  auto const at = [&](std::size_t limit) { return plan_training(sizes, options, {limit, {}, 0}); };
+  auto const at = [&](std::size_t limit) { return plan_training(sizes_of_memory, options, {limit, {}, 0}); };
   auto const plenty = at(1U << 30U);
   EXPECT_EQ(plenty.keep_every, 1U);
   EXPECT_EQ(plenty.micro_batch, 320U);
@@ -337,25 +337,25 @@ TEST(TrainingMemory, IsSavedByComputingAgainThenBySmallerMicroBatches) {
   auto const half = at(plenty.activation_bytes / 2);
   EXPECT_EQ(half.micro_batch, 320U);
   EXPECT_EQ(half.keep_every, 3U);
-  auto const least = 5 * bytes_per_leaf(sizes, 6);
+  auto const least = 5 * bytes_per_leaf(sizes_of_memory, 6);
   EXPECT_EQ(at(1000 + least).keep_every, 6U);
   EXPECT_EQ(at(999 + least).micro_batch, 256U);
-  EXPECT_EQ(at(1000 + bytes_per_leaf(sizes, 6)).micro_batch, 64U);
-  EXPECT_THROW(at(999 + bytes_per_leaf(sizes, 6)), ResourceError);
+  EXPECT_EQ(at(1000 + bytes_per_leaf(sizes_of_memory, 6)).micro_batch, 64U);
+  EXPECT_THROW(at(999 + bytes_per_leaf(sizes_of_memory, 6)), ResourceError);
 }
 
 TEST(TrainingMemory, GoesToGroupsOfLayersOnlyIfNothingElseNeedsIt) {
   TrainingOptions options;
   options.batch = 320;
-  auto with_groups = sizes;
+  auto with_groups = sizes_of_memory;
   with_groups.group_bytes = 500;
   auto const at = [&](std::size_t limit) { return plan_training(with_groups, options, {limit, {}, 0}); };
-  auto const enough = 1000 + 5 * bytes_per_leaf(sizes, 1) + 500;
+  auto const enough = 1000 + 5 * bytes_per_leaf(sizes_of_memory, 1) + 500;
   EXPECT_EQ(at(enough).group_bytes, 500U);
   EXPECT_EQ(at(enough).weight_bytes, 1000U);
   EXPECT_EQ(at(enough - 1).group_bytes, 0U);
   EXPECT_EQ(at(enough - 1).keep_every, 1U);
-  EXPECT_EQ(plan_training(with_groups, options, {999 + bytes_per_leaf(sizes, 6), {}, 5000}).group_bytes, 0U)
+  EXPECT_EQ(plan_training(with_groups, options, {999 + bytes_per_leaf(sizes_of_memory, 6), {}, 5000}).group_bytes, 0U)
       << "streamed";
 }
 
@@ -364,27 +364,27 @@ TEST(TrainingMemory, TakesWhatIsAskedForOrSaysWhyNot) {
   options.batch = 1000;
   options.micro_batch = 128;
   options.keep_every = 5;
-  auto const plan = plan_training(sizes, options, {1U << 30U, {}, 0});
+  auto const plan = plan_training(sizes_of_memory, options, {1U << 30U, {}, 0});
   EXPECT_EQ(plan.micro_batch, 128U);
   EXPECT_EQ(plan.keep_every, 5U);
-  EXPECT_THROW(plan_training(sizes, options, {10000, {}, 0}), ResourceError);
+  EXPECT_THROW(plan_training(sizes_of_memory, options, {10000, {}, 0}), ResourceError);
   for (std::size_t const micro_batch : {0U, 63U, 192U}) {
     options.micro_batch = micro_batch;
-    EXPECT_THROW(plan_training(sizes, options, {1U << 30U, {}, 0}), UsageError) << micro_batch;
+    EXPECT_THROW(plan_training(sizes_of_memory, options, {1U << 30U, {}, 0}), UsageError) << micro_batch;
   }
   options.micro_batch.reset();
   options.keep_every = 0;
-  EXPECT_THROW(plan_training(sizes, options, {1U << 30U, {}, 0}), UsageError);
+  EXPECT_THROW(plan_training(sizes_of_memory, options, {1U << 30U, {}, 0}), UsageError);
   options.keep_every = SIZE_MAX; // of 65 panels the first alone is kept
-  EXPECT_EQ(plan_training(sizes, options, {1U << 30U, {}, 0}).keep_every, 65U);
+  EXPECT_EQ(plan_training(sizes_of_memory, options, {1U << 30U, {}, 0}).keep_every, 65U);
 }
 
 TEST(TrainingMemory, StreamsWeightsOnlyWhenNothingElseFits) {
   TrainingOptions options;
   options.batch = 320;
-  auto const least = bytes_per_leaf(sizes, 6);
+  auto const least = bytes_per_leaf(sizes_of_memory, 6);
   auto const at = [&](std::size_t device, std::size_t host) {
-    return plan_training(sizes, options, {device, {}, host});
+    return plan_training(sizes_of_memory, options, {device, {}, host});
   };
   auto const resident = at(1000 + least, 5000);
   EXPECT_FALSE(resident.streams_weights);

@@ -19,7 +19,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using varve::testing::TemporaryFolder;
+using varve::test::TemporaryFolder;
 
 #if defined(VARVE_MPIRUN)
 constexpr int several = 3;
@@ -39,7 +39,7 @@ protected:
     auto const samples = read_sample_file(file("img.safetensors"));
     auto columns = samples.matrix.column_indices;
     columns[samples.matrix.row_pointers[200]] = 1024; // sample 200 has a pixel too many
-    testing::ContainerEdit edit(file("img.safetensors"));
+    test::ContainerEdit edit(file("img.safetensors"));
     edit.set("samples.indices", columns);
     edit.write(file("bad.safetensors"));
   }

@@ -64,7 +64,7 @@ public:
 private:
   std::string pipe() const { return (folder_ / "gate").string(); }
 
-  varve::testing::TemporaryFolder folder_;
+  varve::test::TemporaryFolder folder_;
   std::filesystem::path journal_;
   std::uintmax_t bytes_;
   int opened_ = -1;

@@ -18,8 +18,8 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 /// A call of the operating system about a file, as failing_calls.cpp tells of it.
 struct Call {
@@ -98,7 +98,7 @@ public:
         {"generate", "samples", "--neurons", "64", "--samples", "60", "--output", path("in/bare.safetensors")});
     std::string labels;
     for (int sample = 0; sample < 60; ++sample) labels += std::to_string(sample * 7 % 10) + "\n";
-    varve::testing::write_bytes(path("in/labels.tsv"), labels);
+    varve::test::write_bytes(path("in/labels.tsv"), labels);
     test::succeed(
         {"convert", path("in/bare.safetensors"), path("in/samples.safetensors"), "--labels", path("in/labels.tsv")});
   }

@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 using test::children_of;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// What an inference leaves behind.
 struct Outputs {

@@ -18,8 +18,8 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 /// A product of hundreds of tiles with a journal, which is killed again and again.
 class KilledProduct : public ::testing::Test {

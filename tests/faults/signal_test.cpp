@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 /// Commands that write for a long time, and are ended in the midst of it.
 class Signals : public ::testing::Test {

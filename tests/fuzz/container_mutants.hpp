@@ -23,7 +23,7 @@ public:
   /// What becomes of a file by one to four changes.
   std::string mutant_of(std::string const& bytes) {
     try {
-      return change_parts(testing::ContainerParts::of(bytes));
+      return change_parts(test::ContainerParts::of(bytes));
     } catch (std::exception const&) { // no container
       auto changed = bytes;
       change_bytes(changed);
@@ -32,12 +32,12 @@ public:
   }
 
 private:
-  using Json = testing::Json;
+  using Json = test::Json;
 
   /// A number below `count`, or 0.
   std::size_t below(std::size_t count) { return count == 0 ? 0 : random_() % count; }
 
-  std::string change_parts(testing::ContainerParts parts) {
+  std::string change_parts(test::ContainerParts parts) {
     auto description = Json::parse(parts.header.at("__metadata__").at("varve").get<std::string>());
     bool const keeps_places = below(2) == 0; // so that readers look at what arrays hold
     for (auto changes = 1 + below(4); changes > 0; --changes) {
@@ -57,7 +57,7 @@ private:
     if (below(16) > 0) return parts.bytes();
     auto header = parts.header.dump();
     change_bytes(header);
-    return testing::joined(header, parts.arrays);
+    return test::joined(header, parts.arrays);
   }
 
   /// A number at which something changes, or one beside it.

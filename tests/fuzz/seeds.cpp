@@ -31,9 +31,9 @@ namespace {
 namespace fs = std::filesystem;
 using fuzz::made;
 using fuzz::write_bytes;
-using testing::random_challenge_network;
-using testing::random_samples;
-using testing::Values;
+using test::random_challenge_network;
+using test::random_samples;
+using test::Values;
 
 std::string bytes_of(fs::path const& path) {
   std::ifstream file(path, std::ios::binary);
@@ -81,12 +81,12 @@ void write_compressed(fs::path const& folder, char const* ending) {
 
 /// Rectangular layers with each activation, one bias and many.
 Network rectangular_network() {
-  testing::Generator generator(2);
+  test::Generator generator(2);
   std::vector<Layer> layers;
-  layers.push_back({testing::random_matrix(generator, 9, 12, 0.3, Values::doubles), std::vector<double>(9, 0.5),
+  layers.push_back({test::random_matrix(generator, 9, 12, 0.3, Values::doubles), std::vector<double>(9, 0.5),
                     Activation::identity()});
-  layers.push_back({testing::random_matrix(generator, 7, 9, 0.3, Values::floats), {-0.5}, Activation::relu()});
-  layers.push_back({testing::random_matrix(generator, 5, 7, 0.3, Values::one_for_all), std::vector<double>(5, 0.25),
+  layers.push_back({test::random_matrix(generator, 7, 9, 0.3, Values::floats), {-0.5}, Activation::relu()});
+  layers.push_back({test::random_matrix(generator, 5, 7, 0.3, Values::one_for_all), std::vector<double>(5, 0.25),
                     Activation::clipped_relu(1.5)});
   return Network(std::move(layers));
 }

@@ -18,9 +18,9 @@ namespace {
 using test::run_varve;
 using test::succeed;
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// The official network of 1024 neurons and 120 layers with images 1 to 600: exactly seven are alive at the end.
 class GoldenRuns : public ::testing::Test {

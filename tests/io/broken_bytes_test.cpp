@@ -13,10 +13,10 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::read_bytes;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::write_bytes;
+using test::read_bytes;
+using test::TemporaryFolder;
+using test::Values;
+using test::write_bytes;
 
 /// Reads what may be broken: it either works or throws an error of ours.
 template <class Read>
@@ -65,7 +65,7 @@ TEST(BrokenBytes, TruncatedCompressedTextIsRefused) {
   TemporaryFolder const folder;
   for (std::string const ending : {".gz", ".xz", ".zst"}) {
     auto const path = folder / ("samples.tsv" + ending);
-    save_samples(testing::random_samples(3, 8, 12, Values::doubles), path);
+    save_samples(test::random_samples(3, 8, 12, Values::doubles), path);
     refuse_truncated(path, read_samples);
   }
 }
@@ -102,7 +102,7 @@ TEST(BrokenBytes, FlippedBitsInTextNeverCrash) {
   TemporaryFolder const folder;
   for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
     auto const path = folder / ("samples.tsv" + ending);
-    save_samples(testing::random_samples(3, 8, 12, Values::doubles), path);
+    save_samples(test::random_samples(3, 8, 12, Values::doubles), path);
     read_flipped(path, 13, read_samples);
   }
 }

@@ -9,9 +9,9 @@
 namespace varve {
 namespace {
 
-using testing::read_bytes;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::read_bytes;
+using test::TemporaryFolder;
+using test::write_bytes;
 using Samples = std::vector<SampleIndex>;
 
 TEST(Categories, CountFromOneInTheFile) {
@@ -24,7 +24,7 @@ TEST(Categories, CountFromOneInTheFile) {
   EXPECT_EQ(read_categories(folder / "out.tsv.gz"), samples);
   write_categories(folder / "from-0.tsv", samples, 0);
   EXPECT_EQ(read_categories(folder / "from-0.tsv", 0), samples);
-  EXPECT_EQ(testing::read_bytes(folder / "from-0.tsv").substr(0, 2), "0\n");
+  EXPECT_EQ(test::read_bytes(folder / "from-0.tsv").substr(0, 2), "0\n");
   write_categories(folder / "none.tsv", {});
   EXPECT_EQ(read_categories(folder / "none.tsv"), Samples());
 }
@@ -40,7 +40,7 @@ TEST(Categories, WrongLinesAreNamed) {
   auto const path = folder / "in.tsv";
   auto const sentence = [&](std::string const& text) {
     write_bytes(path, text);
-    return testing::sentence_about(path, [&] { read_categories(path); });
+    return test::sentence_about(path, [&] { read_categories(path); });
   };
   std::string const expected = ", expected one sample number from 1 to 18446744073709551615";
   EXPECT_EQ(sentence("1\nseven\n"), ":2: found \"seven\"" + expected);
@@ -59,7 +59,7 @@ TEST(Predictions, HoldSampleAndNeuronFromOne) {
   write_predictions(folder / "out.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3, 0});
   EXPECT_EQ(read_bytes(folder / "out.tsv"), "1\t4\n10\t1\n");
   write_predictions(folder / "from-0.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3, 0}, 0);
-  EXPECT_EQ(testing::read_bytes(folder / "from-0.tsv"), "0\t3\n9\t0\n");
+  EXPECT_EQ(test::read_bytes(folder / "from-0.tsv"), "0\t3\n9\t0\n");
   write_predictions(folder / "out.tsv.zst", Samples{0, 9}, std::vector<NeuronIndex>{3, 0});
   EXPECT_EQ(read_text(folder / "out.tsv.zst"), "1\t4\n10\t1\n");
   EXPECT_THROW(write_predictions(folder / "none.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3}), std::logic_error);

@@ -15,15 +15,15 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_holds;
-using testing::random_challenge_network;
-using testing::random_samples;
-using testing::read_bytes;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::with_bias;
-using testing::write_bytes;
+using test::expect_holds;
+using test::random_challenge_network;
+using test::random_samples;
+using test::read_bytes;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
+using test::with_bias;
+using test::write_bytes;
 
 constexpr Compression compressions[] = {Compression::none, Compression::gzip, Compression::xz, Compression::zstd};
 
@@ -139,7 +139,7 @@ std::string layer_sentence(std::string const& text) {
   TemporaryFolder const folder;
   auto const path = write_bytes(folder / "n64-l1.tsv", text);
   auto const source = open_challenge_network(folder.path(), with_bias());
-  return testing::sentence_about(path, [&] { source->layer(0); });
+  return test::sentence_about(path, [&] { source->layer(0); });
 }
 
 TEST(ChallengeNetwork, WrongLinesAreNamed) {
@@ -199,8 +199,8 @@ TEST(ChallengeNetwork, TextRefusesWhatItCannotHold) {
   expect_holds(sentence([](auto& layers) { layers[1].activation = Activation::relu(); }),
                "layer 1 has no clipped relu");
   expect_holds(sentence([](auto& layers) {
-                 testing::Generator generator(5);
-                 layers[2].weights = testing::random_matrix(generator, 9, 8, 0.5, Values::floats);
+                 test::Generator generator(5);
+                 layers[2].weights = test::random_matrix(generator, 9, 8, 0.5, Values::floats);
                }),
                "layer 2 has 8 inputs and 9 outputs");
 }

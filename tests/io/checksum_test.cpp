@@ -12,10 +12,10 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::expect_holds;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 TEST(Checksum, TellsBytesTheirOrderAndTheirNumberApart) {
   std::set<std::uint64_t> sums;
@@ -51,8 +51,8 @@ TEST(FileChecksum, IsOfTheContentAlone) {
 
 TEST(NetworkChecksum, IsOfAllLayerFiles) {
   TemporaryFolder const folder;
-  auto const options = testing::with_bias();
-  auto const network = testing::random_challenge_network(4, 20, 3, testing::Values::floats);
+  auto const options = test::with_bias();
+  auto const network = test::random_challenge_network(4, 20, 3, test::Values::floats);
   for (std::string const name : {"net.tsv", "net.safetensors"}) {
     save_network(network, folder / name);
     auto const sum = network_checksum(folder / name, options);

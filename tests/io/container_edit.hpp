@@ -16,7 +16,7 @@
 #include <vector>
 
 /// Containers that are taken apart, changed and put together again.
-namespace varve::testing {
+namespace varve::test {
 
 using Json = nlohmann::ordered_json;
 
@@ -127,4 +127,4 @@ void edit(std::filesystem::path const& path, Change const& change) {
   file.write(path);
 }
 
-} // namespace varve::testing
+} // namespace varve::test

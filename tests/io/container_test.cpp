@@ -18,14 +18,14 @@ namespace varve {
 namespace {
 
 using container::NumberType;
-using testing::ContainerEdit;
-using testing::ContainerParts;
-using testing::joined;
-using testing::Json;
-using testing::read_bytes;
-using testing::sentence_about;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::ContainerEdit;
+using test::ContainerParts;
+using test::joined;
+using test::Json;
+using test::read_bytes;
+using test::sentence_about;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 container::Array const& array_of(container::File& file, std::string const& name) {
   return file.array(

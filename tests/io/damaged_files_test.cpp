@@ -27,14 +27,14 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ContainerEdit;
-using testing::ContainerParts;
-using testing::joined;
-using testing::Json;
-using testing::read_bytes;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::write_bytes;
+using test::ContainerEdit;
+using test::ContainerParts;
+using test::joined;
+using test::Json;
+using test::read_bytes;
+using test::TemporaryFolder;
+using test::Values;
+using test::write_bytes;
 
 /// A kind of file, and a small one of it.
 struct Kind {
@@ -47,7 +47,7 @@ struct Kind {
 };
 
 Network some_network() {
-  auto layers = testing::random_challenge_network(3, 5, 2, Values::doubles).layers();
+  auto layers = test::random_challenge_network(3, 5, 2, Values::doubles).layers();
   layers.push_back(layers.front()); // shares its weights
   return Network(std::move(layers));
 }
@@ -60,8 +60,8 @@ TrainingRecord some_record() {
   return record;
 }
 
-SampleSet some_samples() { return testing::random_samples(3, 8, 12, Values::doubles); }
-SampleSet some_targets() { return testing::random_samples(4, 8, 3, Values::floats); }
+SampleSet some_samples() { return test::random_samples(3, 8, 12, Values::doubles); }
+SampleSet some_targets() { return test::random_samples(4, 8, 3, Values::floats); }
 Labels some_labels() { return {{0, 1, 2, 3, 4, 5, 6, 7}, 0}; }
 
 std::vector<double> some_matrix() {
@@ -81,14 +81,14 @@ std::vector<Kind> const kinds = {
      [](fs::path const& path) { return load(NetworkFile(path)).layers() == some_network().layers(); }},
     {"checkpoint",
      [](fs::path const& path) {
-       auto const best = testing::random_challenge_network(5, 5, 2, Values::floats);
+       auto const best = test::random_challenge_network(5, 5, 2, Values::floats);
        NetworkFileWriter(path, some_network(), some_record(), &best).commit();
      },
      [](fs::path const& path) {
        NetworkFile const file(path);
        return load(file).layers() == some_network().layers() && file.training_record() == some_record() &&
               file.best() != nullptr &&
-              load(*file.best()).layers() == testing::random_challenge_network(5, 5, 2, Values::floats).layers();
+              load(*file.best()).layers() == test::random_challenge_network(5, 5, 2, Values::floats).layers();
      }},
     {"samples",
      [](fs::path const& path) {

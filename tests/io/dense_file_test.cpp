@@ -21,10 +21,10 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::edit;
-using testing::expect_holds;
-using testing::sentence_about;
-using testing::TemporaryFolder;
+using test::edit;
+using test::expect_holds;
+using test::sentence_about;
+using test::TemporaryFolder;
 
 /// Numbers that float cannot hold exactly.
 std::vector<double> numbers(std::size_t count) {
@@ -101,12 +101,12 @@ TEST(DenseFiles, RefuseWhatIsNoMatrix) {
   EXPECT_EQ(after([](auto& file) { file.arrays.erase("matrix"); }), " has no array \"matrix\"");
   EXPECT_EQ(after([](auto& file) { file.set("other", std::vector<float>(6)); }),
             ": found the array \"other\", expected those that its description names");
-  auto const described = [&](char const* key, testing::Json const& value) {
+  auto const described = [&](char const* key, test::Json const& value) {
     return after([&](auto& file) { file.description[key] = value; });
   };
   EXPECT_EQ(described("kind", "samples"), ": found the kind \"samples\", expected \"matrix\"");
   EXPECT_EQ(described("format", "DMATR"), ": found the key \"format\", expected one of kind, version, shape");
-  for (testing::Json const& shape : {testing::Json{2}, testing::Json{-2, -3}, testing::Json("2x3")})
+  for (test::Json const& shape : {test::Json{2}, test::Json{-2, -3}, test::Json("2x3")})
     EXPECT_EQ(described("shape", shape), ": found the shape " + shape.dump() + ", expected [rows, columns]");
   EXPECT_EQ(described("shape", {4294967296, 4294967299}),
             ": found the shape 4294967296 x 4294967299, expected no more than 4294967295");
@@ -116,12 +116,12 @@ TEST(DenseFiles, RefuseWhatIsNoMatrix) {
 
 TEST(DenseFiles, AreReadFromPipes) {
   TemporaryFolder const folder;
-  auto const bytes = testing::read_bytes(write(folder / "x.safetensors", 3, 4, numbers(12)));
+  auto const bytes = test::read_bytes(write(folder / "x.safetensors", 3, 4, numbers(12)));
   auto const fifo = folder / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   for (bool const by_input : {false, true}) {
     InputFiles const inputs;
-    std::jthread const writer([&] { testing::write_bytes(fifo, bytes); });
+    std::jthread const writer([&] { test::write_bytes(fifo, bytes); });
     int const before = dup(STDIN_FILENO);
     if (by_input) {
       int const opened = open(fifo.c_str(), O_RDONLY);
@@ -211,10 +211,10 @@ TEST(DenseFileWriters, GiveTheSameBytesWhateverTheBlocks) {
     write_in_blocks(rows, columns, block, block,
                     [&](MatrixBlock const& part) { writer.write(part, part_of_matrix(values, columns, part).data()); });
     writer.commit();
-    auto const bytes = testing::read_bytes(path);
+    auto const bytes = test::read_bytes(path);
     if (whole.empty()) whole = bytes;
     EXPECT_TRUE(bytes == whole) << "in blocks of " << block;
-    EXPECT_EQ(testing::ContainerEdit(path).arrays.at("matrix").bytes, container::bytes_of(values));
+    EXPECT_EQ(test::ContainerEdit(path).arrays.at("matrix").bytes, container::bytes_of(values));
   }
 }
 
@@ -257,11 +257,11 @@ TEST(DenseFileWriters, LeaveNothingWithoutCommit) {
 TEST(DenseFiles, NoticeDamagedBytes) {
   TemporaryFolder const folder;
   auto const path = write(folder / "c.safetensors", 2, 20000, std::vector<float>(40000, 1.25F));
-  auto bytes = testing::read_bytes(path);
+  auto bytes = test::read_bytes(path);
   auto const place = bytes.find(std::string("\0\0\xa0\x3f", 4)); // 1.25
   ASSERT_NE(place, std::string::npos);
   bytes[place + 100000] = '\1';
-  testing::write_bytes(path, bytes);
+  test::write_bytes(path, bytes);
   DenseFile const matrix(path);
   std::vector<float> read(40000);
   EXPECT_EQ(sentence_about(path,

@@ -12,10 +12,10 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_holds;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::expect_holds;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 std::string refusal(std::string const& input, std::string const& output, Content content = Content::lines) {
   FileRoles files;

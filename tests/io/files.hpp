@@ -12,7 +12,7 @@
 #include <iterator>
 #include <string>
 
-namespace varve::testing {
+namespace varve::test {
 
 /// A new folder that disappears with its owner.
 class TemporaryFolder {
@@ -80,4 +80,4 @@ inline void expect_holds(std::string const& text, std::string const& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "the text \"" << text << "\" lacks \"" << part << "\"";
 }
 
-} // namespace varve::testing
+} // namespace varve::test

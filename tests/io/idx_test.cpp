@@ -13,10 +13,10 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::sentence_about;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::sentence_about;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 /// The bytes of an IDX file.
 std::string idx(std::vector<std::uint32_t> const& dimensions, std::string const& elements, char type = 8) {

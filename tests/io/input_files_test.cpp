@@ -19,13 +19,13 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_holds;
-using testing::random_samples;
-using testing::read_bytes;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::write_bytes;
+using test::expect_holds;
+using test::random_samples;
+using test::read_bytes;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
+using test::write_bytes;
 
 /// Times of files change in steps of some milliseconds.
 void let_time_pass() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }

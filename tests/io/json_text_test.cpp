@@ -8,8 +8,8 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::sentence_of;
+using test::expect_holds;
+using test::sentence_of;
 
 std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 

@@ -12,12 +12,12 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::random_samples;
-using testing::sentence_about;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::write_bytes;
+using test::random_samples;
+using test::sentence_about;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
+using test::write_bytes;
 
 TEST(Labels, WrongClassesAreFound) {
   Labels const labels{{3, 0, 9, 4}, 100};

@@ -12,10 +12,10 @@
 namespace varve {
 namespace {
 
-using testing::sentence_about;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::sentence_about;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 /// The first line of a file, with these words.
 std::string banner(std::string const& words) { return "%%MatrixMarket matrix " + words + "\n"; }

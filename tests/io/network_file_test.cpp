@@ -20,11 +20,11 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::edit;
-using testing::expect_holds;
-using testing::random_network;
-using testing::sentence_of;
-using testing::TemporaryFolder;
+using test::edit;
+using test::expect_holds;
+using test::random_network;
+using test::sentence_of;
+using test::TemporaryFolder;
 
 void write(NetworkSource const& network, fs::path const& path) {
   NetworkFileWriter writer(path, network.num_layers());
@@ -54,7 +54,7 @@ TEST(NetworkFile, RandomNetworksComeBack) {
 
 TEST(NetworkFile, ManyLayersAreReadByManyThreadsInAnyOrder) {
   TemporaryFolder const folder;
-  auto const network = testing::random_challenge_network(9, 30, 300, testing::Values::doubles);
+  auto const network = test::random_challenge_network(9, 30, 300, test::Values::doubles);
   write(network, folder / "network.safetensors");
   NetworkFile const file(folder / "network.safetensors");
   for_each_on_host_threads(300, [&](std::size_t turn) {
@@ -92,17 +92,17 @@ TEST(NetworkFile, LayersWithoutOutputsOrEdgesComeBack) {
 TEST(NetworkFile, StoresTheNarrowestTypes) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
-  testing::Generator generator(1);
-  for (auto const values : {testing::Values::floats, testing::Values::doubles}) {
+  test::Generator generator(1);
+  for (auto const values : {test::Values::floats, test::Values::doubles}) {
     for (std::size_t const inputs : {300U, 65536U, 65537U}) {
-      Layer layer{testing::random_matrix(generator, 40, 300, 0.5, values), {0.25}, Activation::relu()};
+      Layer layer{test::random_matrix(generator, 40, 300, 0.5, values), {0.25}, Activation::relu()};
       layer.weights.num_columns = inputs;
       write(Network({layer}), path);
       EXPECT_EQ(load(NetworkFile(path)).layers().front(), layer);
-      auto const arrays = testing::ContainerEdit(path).arrays;
+      auto const arrays = test::ContainerEdit(path).arrays;
       EXPECT_EQ(arrays.at("layers.0.pointers").type, "U32");
       EXPECT_EQ(arrays.at("layers.0.indices").type, inputs > 65536 ? "U32" : "U16");
-      EXPECT_EQ(arrays.at("layers.0.values").type, values == testing::Values::floats ? "F32" : "F64");
+      EXPECT_EQ(arrays.at("layers.0.values").type, values == test::Values::floats ? "F32" : "F64");
       EXPECT_EQ(arrays.at("layers.0.bias").type, "F32");
     }
   }
@@ -144,7 +144,7 @@ TEST(NetworkFile, LayersOfEqualWeightsShareThem) {
   NetworkFile const file(path);
   EXPECT_EQ(load(file).layers(), network.layers());
   EXPECT_EQ(file.header(2).bias, (std::vector{0.5, 1.5}));
-  testing::ContainerEdit const stored(path);
+  test::ContainerEdit const stored(path);
   auto const& layers = stored.description["layers"];
   for (auto const& [number, source] : {std::pair(2, 0), std::pair(3, 1), std::pair(6, 0)}) {
     EXPECT_EQ(layers[number]["weights_of"], source);
@@ -158,17 +158,17 @@ void read(fs::path const& path) { load(NetworkFile(path)); }
 
 /// The sentence about a changed copy of the small network, which must begin with the name of the file.
 template <class Change>
-std::string sentence_after(Change const& change) {
+std::string sentence_of_changed_network(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "network.safetensors";
   write(small_network(), path);
   edit(path, change);
-  return testing::sentence_about(path, [&] { read(path); });
+  return test::sentence_about(path, [&] { read(path); });
 }
 
 TEST(NetworkFile, WrongSharesAreNamed) {
-  auto const with = [](std::size_t layer, testing::Json const& source) {
-    return sentence_after([&](auto& file) {
+  auto const with = [](std::size_t layer, test::Json const& source) {
+    return sentence_of_changed_network([&](auto& file) {
       file.description["layers"][layer]["weights_of"] = source;
       for (auto const* const name : {"pointers", "indices", "values"})
         file.arrays.erase(fmt::format("layers.{}.{}", layer, name));
@@ -179,7 +179,7 @@ TEST(NetworkFile, WrongSharesAreNamed) {
   EXPECT_EQ(with(0, 0), ": layers.0: found the weights of layer 0, expected those of an earlier layer");
   EXPECT_EQ(with(0, 1), ": layers.0: found the weights of layer 1, expected those of an earlier layer");
   EXPECT_EQ(with(1, -1), ": layers.1: found the weights_of -1, expected a whole number from 0");
-  EXPECT_EQ(sentence_after([](auto& file) {
+  EXPECT_EQ(sentence_of_changed_network([](auto& file) {
               file.description["layers"][1]["shape"] = {3, 2};
               file.description["layers"].push_back(file.description["layers"][1]);
               file.description["layers"][1] = file.description["layers"][0];
@@ -190,32 +190,33 @@ TEST(NetworkFile, WrongSharesAreNamed) {
 
 TEST(NetworkFile, MissingPiecesAreNamed) {
   for (std::string const name : {"layers.1.pointers", "layers.1.indices", "layers.1.values", "layers.0.bias"}) {
-    EXPECT_EQ(sentence_after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
+    EXPECT_EQ(sentence_of_changed_network([&](auto& file) { file.arrays.erase(name); }),
+              " has no array \"" + name + "\"");
   }
   auto const without = [](char const* key) {
-    return sentence_after([&](auto& file) { file.description["layers"][0].erase(key); });
+    return sentence_of_changed_network([&](auto& file) { file.description["layers"][0].erase(key); });
   };
   EXPECT_EQ(without("shape"), ": layers.0: found the shape not there, expected [rows, columns]");
   EXPECT_EQ(without("activation"), ": layers.0: found no activation, expected the name of one");
   EXPECT_EQ(without("cap"), ": layers.0: found no cap, expected a number");
-  for (auto const& layers : {testing::Json(), testing::Json::array(), testing::Json(2)}) {
-    EXPECT_EQ(sentence_after([&](auto& file) { file.description["layers"] = layers; }),
+  for (auto const& layers : {test::Json(), test::Json::array(), test::Json(2)}) {
+    EXPECT_EQ(sentence_of_changed_network([&](auto& file) { file.description["layers"] = layers; }),
               ": found no layers in \"layers\", expected at least one");
   }
-  EXPECT_EQ(sentence_after([](auto& file) { file.description["layers"].erase(1); }),
+  EXPECT_EQ(sentence_of_changed_network([](auto& file) { file.description["layers"].erase(1); }),
             ": found the array \"layers.1.bias\", expected those that its description names");
 }
 
 TEST(NetworkFile, WrongDescriptionsAreNamed) {
-  auto const with = [](char const* key, testing::Json const& value) {
-    return sentence_after([&](auto& file) { file.description[key] = value; });
+  auto const with = [](char const* key, test::Json const& value) {
+    return sentence_of_changed_network([&](auto& file) { file.description[key] = value; });
   };
-  auto const with_member = [](char const* key, testing::Json const& value) {
-    return sentence_after([&](auto& file) { file.description["layers"][0][key] = value; });
+  auto const with_member = [](char const* key, test::Json const& value) {
+    return sentence_of_changed_network([&](auto& file) { file.description["layers"][0][key] = value; });
   };
   EXPECT_EQ(with("kind", "samples"), ": found the kind \"samples\", expected \"network\"");
   EXPECT_EQ(with("kind", 1), ": found the kind 1, expected \"network\"");
-  for (testing::Json const& version : {testing::Json(2), testing::Json(1.7), testing::Json("1")})
+  for (test::Json const& version : {test::Json(2), test::Json(1.7), test::Json("1")})
     EXPECT_EQ(with("version", version), ": found the version " + version.dump() + ", expected 1");
   EXPECT_EQ(with("shape", {3, 2}), ": found the key \"shape\", expected one of kind, version, layers");
   EXPECT_EQ(with("layers", {1}), ": layers.0: found no JSON object, expected one for each layer");
@@ -254,7 +255,7 @@ TEST(NetworkFile, LayersThatDoNotFitAreSeenWhenOpened) {
 
 TEST(NetworkFile, WrongContentsAreNamed) {
   auto const with = [](std::string const& name, auto const& numbers) {
-    return sentence_after([&](auto& file) { file.set("layers.0." + name, numbers); });
+    return sentence_of_changed_network([&](auto& file) { file.set("layers.0." + name, numbers); });
   };
   using Columns = std::vector<std::uint16_t>;
   using Pointers = std::vector<std::uint32_t>;
@@ -310,7 +311,7 @@ TEST(Checkpoint, ComesBackWithItsRecordAndItsBestNetwork) {
   }
   write(small_network(), path);
   EXPECT_EQ(NetworkFile(path).best(), nullptr);
-  EXPECT_EQ(testing::sentence_about(path, [&] { NetworkFile(path).training_record(); }),
+  EXPECT_EQ(test::sentence_about(path, [&] { NetworkFile(path).training_record(); }),
             " is not a checkpoint: its description has no \"training\", as of those that varve train writes");
 }
 
@@ -321,9 +322,9 @@ TEST(Checkpoint, WhatIsWrongIsNamed) {
   auto const after = [&](auto const& change) {
     NetworkFileWriter(path, network, some_record(2), &network).commit();
     edit(path, change);
-    return testing::sentence_about(path, [&] { NetworkFile(path).training_record(); });
+    return test::sentence_about(path, [&] { NetworkFile(path).training_record(); });
   };
-  auto const with = [&](char const* key, testing::Json const& value) {
+  auto const with = [&](char const* key, test::Json const& value) {
     return after([&](auto& file) { file.description["training"][key] = value; });
   };
   EXPECT_EQ(with("steps", -1), ": training: found the steps -1, expected a whole number from 0");
@@ -347,7 +348,7 @@ TEST(NetworkFile, OtherFilesAreRefused) {
   auto const missing = folder / "missing.safetensors";
   EXPECT_EQ(sentence_of<InputError>([&] { read(missing); }),
             missing.string() + " cannot be read: No such file or directory");
-  auto const text = testing::write_bytes(folder / "text.safetensors", "1\t2\t3\n");
+  auto const text = test::write_bytes(folder / "text.safetensors", "1\t2\t3\n");
   EXPECT_EQ(sentence_of<InputError>([&] { read(text); }),
             text.string() + ": found no header of 0 bytes in a file of 6, expected a safetensors file of Varve");
 }
@@ -380,7 +381,7 @@ TEST(NetworkFileWriter, LeavesNothingBehindWhenItFails) {
     TemporaryFolder const folder;
     auto const path = folder / "network.safetensors";
     try {
-      write(testing::random_challenge_network(1, 500, 1, testing::Values::doubles), path);
+      write(test::random_challenge_network(1, 500, 1, test::Values::doubles), path);
     } catch (ResourceError const& error) {
       is_refused = std::string(error.what()).starts_with(path.string() + " cannot be written");
     }

@@ -13,14 +13,14 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_holds;
-using testing::random_challenge_network;
-using testing::random_network;
-using testing::random_samples;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::with_bias;
+using test::expect_holds;
+using test::random_challenge_network;
+using test::random_network;
+using test::random_samples;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
+using test::with_bias;
 
 TEST(Open, NetworksComeBackThroughEveryEnding) {
   for (std::string const name : {"net", "net.tsv", "net.tsv.gz", "net.tsv.xz", "net.tsv.zst", "net.safetensors"}) {
@@ -97,7 +97,7 @@ TEST(Open, OptionsMayRepeatButNotContradictAFile) {
 
 TEST(Open, WhatIsNotExpectedIsNamed) {
   TemporaryFolder const folder;
-  auto const text = testing::write_bytes(folder / "text.tsv", "1\t1\t1\n");
+  auto const text = test::write_bytes(folder / "text.tsv", "1\t1\t1\n");
   save_samples(random_samples(1, 5, 4, Values::floats), folder / "samples.safetensors");
   save_network(random_network(1), folder / "net.safetensors");
 
@@ -128,7 +128,7 @@ TEST(Open, FilesAreKnownByTheirContent) {
   EXPECT_EQ(open_samples(folder / "samples.tsv", 4), samples);
   EXPECT_EQ(load(*open_network(folder / "net")).layers(), random_network(1).layers());
   EXPECT_TRUE(holds_samples(folder / "samples.tsv"));
-  EXPECT_TRUE(holds_samples(testing::write_bytes(folder / "text", "1\t1\t1\n")));
+  EXPECT_TRUE(holds_samples(test::write_bytes(folder / "text", "1\t1\t1\n")));
   for (std::string const name : {"net", "missing", "."}) EXPECT_FALSE(holds_samples(folder / name)) << name;
 }
 
@@ -138,11 +138,11 @@ TEST(Open, FilesOfOtherProgramsAreNamed) {
                                     {"\x93NUMPY rest", "an array of NumPy"},
                                     {"PK\x03\x04 rest", "a zip archive, as those of SciPy"}}) {
     for (std::string const name : {"x", "x.safetensors"}) {
-      auto const path = testing::write_bytes(folder / name, bytes);
+      auto const path = test::write_bytes(folder / name, bytes);
       auto const expected =
           " is " + what + ", which Varve's Python package reads: varve-convert " + path.string() + " NAME.safetensors";
-      EXPECT_EQ(testing::sentence_about(path, [&] { open_network(path); }), expected);
-      EXPECT_EQ(testing::sentence_about(path, [&] { open_samples(path, 4); }), expected);
+      EXPECT_EQ(test::sentence_about(path, [&] { open_network(path); }), expected);
+      EXPECT_EQ(test::sentence_about(path, [&] { open_samples(path, 4); }), expected);
       EXPECT_FALSE(holds_samples(path));
     }
   }

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace varve::testing {
+namespace varve::test {
 
 enum class Values { one_for_all, floats, doubles };
 
@@ -86,4 +86,4 @@ inline SampleSet random_samples(std::uint64_t seed, std::size_t num_samples, std
   return {random_matrix(generator, num_samples, neurons, 0.3, values), 0};
 }
 
-} // namespace varve::testing
+} // namespace varve::test

@@ -15,12 +15,12 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::random_samples;
-using testing::read_bytes;
-using testing::sentence_about;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
+using test::random_samples;
+using test::read_bytes;
+using test::sentence_about;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
 
 constexpr SampleIndex first_sample = 1000;
 
@@ -154,12 +154,12 @@ TEST(SampleAnswers, TextHasNoPlaceForThem) {
 
 /// The sentence about a file of two samples after a change to it.
 template <class Change>
-std::string sentence_after(Change const& change) {
+std::string sentence_of_changed_answers(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   auto const samples = samples_numbered(1, 2, 3);
   write_answers(path, samples, {{0, 1}, first_sample}, {{2, 2, {0, 1, 2}, {0, 1}, {0.5, 1.5}}, first_sample}, 2);
-  testing::edit(path, change);
+  test::edit(path, change);
   return sentence_about(path, [&] {
     read_sample_labels(path);
     to_set(open_sample_file(path, std::nullopt, SamplePart::targets)->read(0, 2));
@@ -168,7 +168,7 @@ std::string sentence_after(Change const& change) {
 
 TEST(SampleAnswers, BrokenOnesAreNamed) {
   auto const with = [](char const* name, auto const& numbers) {
-    return sentence_after([&](auto& file) { file.set(name, numbers); });
+    return sentence_of_changed_answers([&](auto& file) { file.set(name, numbers); });
   };
   using Classes = std::vector<std::uint32_t>;
   EXPECT_EQ(with("labels", Classes{1}), ": labels: found the shape 1, expected 2");
@@ -178,11 +178,11 @@ TEST(SampleAnswers, BrokenOnesAreNamed) {
             ": targets.pointers: found the shape 4, expected 3");
   EXPECT_EQ(with("targets.values", std::vector<float>{1, std::nanf("")}),
             ": targets: entry 1 has the value nan, expected a finite number");
-  EXPECT_EQ(sentence_after([](auto& file) { file.arrays.erase("targets.values"); }),
+  EXPECT_EQ(sentence_of_changed_answers([](auto& file) { file.arrays.erase("targets.values"); }),
             " has no array \"targets.values\"");
-  EXPECT_EQ(sentence_after([](auto& file) { file.description.erase("targets"); }),
+  EXPECT_EQ(sentence_of_changed_answers([](auto& file) { file.description.erase("targets"); }),
             ": found the array \"targets.indices\", expected those that its description names");
-  EXPECT_EQ(sentence_after([](auto& file) { file.description["targets"] = 4294967296; }),
+  EXPECT_EQ(sentence_of_changed_answers([](auto& file) { file.description["targets"] = 4294967296; }),
             ": found 4294967296 targets, expected fewer");
 }
 
@@ -190,7 +190,7 @@ TEST(SampleAnswers, AWrongNumberOfTargetsStopsEveryReader) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   write_answers(path, samples_numbered(1, 2, 3), {{0, 1}, first_sample}, {{2, 2, {0, 0, 0}, {}, {}}, first_sample}, 2);
-  testing::edit(path, [](auto& file) { file.set("targets.pointers", std::vector<std::uint64_t>{0, 0, 0, 0}); });
+  test::edit(path, [](auto& file) { file.set("targets.pointers", std::vector<std::uint64_t>{0, 0, 0, 0}); });
   for (auto const part : {SamplePart::samples, SamplePart::targets}) {
     EXPECT_EQ(sentence_about(path, [&] { open_sample_file(path, std::nullopt, part); }),
               ": targets.pointers: found the shape 4, expected 3");
@@ -208,7 +208,7 @@ TEST(SampleAnswers, DamagedBytesAreNoticed) {
   auto const place = bytes.find("\4\3\2\1");
   ASSERT_NE(place, std::string::npos);
   bytes[place + 4 * 1999] = '\5';
-  testing::write_bytes(path, bytes);
+  test::write_bytes(path, bytes);
   EXPECT_EQ(sentence_about(path, [&] { read_sample_labels(path); }),
             ": labels: found bytes from 0 on whose SHA-256 is not what the file says, expected the right one; the file "
             "is damaged");

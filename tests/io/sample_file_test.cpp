@@ -19,12 +19,12 @@ namespace varve {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::edit;
-using testing::expect_holds;
-using testing::random_samples;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
+using test::edit;
+using test::expect_holds;
+using test::random_samples;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
 
 TEST(SampleFile, SamplesAndTheirRangesComeBack) {
   TemporaryFolder const folder;
@@ -116,17 +116,17 @@ TEST(SampleFile, BatchesMustFollowEachOther) {
 }
 
 template <class Change>
-std::string sentence_after(Change const& change) {
+std::string sentence_of_changed_samples(Change const& change) {
   TemporaryFolder const folder;
   auto const path = folder / "samples.safetensors";
   write_sample_file(path, {{2, 3, {0, 2, 3}, {0, 2, 1}, {1.0, 2.0, 3.0}}, 0});
   edit(path, change);
-  return testing::sentence_about(path, [&] { read_sample_file(path); });
+  return test::sentence_about(path, [&] { read_sample_file(path); });
 }
 
 TEST(SampleFile, WrongDescriptionsAreNamed) {
-  auto const with = [](char const* key, testing::Json const& value) {
-    return sentence_after([&](auto& file) { file.description[key] = value; });
+  auto const with = [](char const* key, test::Json const& value) {
+    return sentence_of_changed_samples([&](auto& file) { file.description[key] = value; });
   };
   EXPECT_EQ(with("kind", "network"), ": found the kind \"network\", expected \"samples\"");
   EXPECT_EQ(with("version", 3), ": found the version 3, expected 1");
@@ -144,14 +144,14 @@ TEST(SampleFile, WrongDescriptionsAreNamed) {
   EXPECT_EQ(with("neurons", 3),
             ": found the key \"neurons\", expected one of kind, version, shape, first_sample, targets");
   for (char const* const key : {"kind", "version", "shape"}) {
-    expect_holds(sentence_after([&](auto& file) { file.description.erase(key); }),
+    expect_holds(sentence_of_changed_samples([&](auto& file) { file.description.erase(key); }),
                  std::string(": found the ") + key + " not there, expected ");
   }
 }
 
 TEST(SampleFile, WrongArraysAreNamed) {
   auto const with = [](std::string const& name, auto const& numbers) {
-    return sentence_after([&](auto& file) { file.set("samples." + name, numbers); });
+    return sentence_of_changed_samples([&](auto& file) { file.set("samples." + name, numbers); });
   };
   using Columns = std::vector<std::uint16_t>;
   using Pointers = std::vector<std::uint64_t>;
@@ -173,8 +173,9 @@ TEST(SampleFile, WrongArraysAreNamed) {
   EXPECT_EQ(with("others", Columns{0}),
             ": found the array \"samples.others\", expected those that its description names");
   for (std::string const name : {"samples.pointers", "samples.indices", "samples.values"}) {
-    EXPECT_EQ(sentence_after([&](auto& file) { file.arrays.erase(name); }), " has no array \"" + name + "\"");
-    expect_holds(sentence_after([&](auto& file) { file.arrays[name].shape.push_back(1); }), "expected");
+    EXPECT_EQ(sentence_of_changed_samples([&](auto& file) { file.arrays.erase(name); }),
+              " has no array \"" + name + "\"");
+    expect_holds(sentence_of_changed_samples([&](auto& file) { file.arrays[name].shape.push_back(1); }), "expected");
   }
 }
 
@@ -196,9 +197,9 @@ TEST(SampleFile, NamedLikeOneIsNoText) {
   TemporaryFolder const folder;
   auto const path = folder / "x.safetensors";
   for (std::string const content : {"", "1\t2\t1\n", "%%MatrixMarket matrix coordinate real general\n1 1 0\n"}) {
-    testing::write_bytes(path, content);
+    test::write_bytes(path, content);
     auto const refuse = [&](auto const& read) {
-      EXPECT_EQ(testing::sentence_about(path, read),
+      EXPECT_EQ(test::sentence_about(path, read),
                 ": found no safetensors file, expected one by the ending of its name");
     };
     refuse([&] { open_samples(path, 12, std::nullopt); });

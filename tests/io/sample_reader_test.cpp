@@ -22,13 +22,13 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::random_samples;
-using testing::read_bytes;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::Values;
-using testing::write_bytes;
+using test::expect_holds;
+using test::random_samples;
+using test::read_bytes;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::Values;
+using test::write_bytes;
 
 constexpr std::size_t plenty = std::size_t{1} << 40;
 
@@ -121,7 +121,7 @@ TEST(SampleReaders, SayWhatIsWrongWhateverTheMemory) {
     write_sample_file(path, good);
     auto columns = good.matrix.column_indices;
     columns[entry] = column;
-    testing::edit(path, [&](auto& file) {
+    test::edit(path, [&](auto& file) {
       if (column > 65535) return file.set("samples.indices", columns);
       file.set("samples.indices", std::vector<std::uint16_t>(columns.begin(), columns.end()));
     });
@@ -165,7 +165,7 @@ TEST(SampleReaders, SayWhatIsWrongWithSamplesThatAreReadAhead) {
   write_sample_file(path, samples);
   auto columns = samples.matrix.column_indices;
   columns.back() = 20;
-  testing::edit(path, [&](auto& file) { file.set("samples.indices", columns); });
+  test::edit(path, [&](auto& file) { file.set("samples.indices", columns); });
   auto const reader = read_ahead(open_sample_file(path), nullptr);
   expect_holds(sentence_of<InputError>([&] { reader->read(0, 90); }), "has column index 20");
 }

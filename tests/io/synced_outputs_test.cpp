@@ -25,9 +25,9 @@ namespace {
 using Calls = std::vector<std::string>;
 
 // What the calls of the operating system below are told; zero until a test begins.
-Calls* record = nullptr; ///< null: calls are not recorded
-int sync_error = 0;      ///< fsync fails with this error; 0: it does what it does
-std::string counted;     ///< the path whose openings are counted
+Calls* recorded_calls = nullptr; ///< null: calls are not recorded
+int sync_error = 0;              ///< fsync fails with this error; 0: it does what it does
+std::string counted;             ///< the path whose openings are counted
 std::atomic<int> num_opened = 0;
 
 /// The last part of a path, without the random digits of a partial output.
@@ -47,12 +47,12 @@ std::string name_of_descriptor(int descriptor) {
 
 /// Opens a file as the operating system does. Records files that are created and those that must be no links.
 int open_recorded(char const* name, int flags, mode_t mode) {
-  if (record != nullptr && (flags & (O_CREAT | O_NOFOLLOW)) != 0) {
+  if (recorded_calls != nullptr && (flags & (O_CREAT | O_NOFOLLOW)) != 0) {
     auto call = "open " + short_name(name);
     if ((flags & O_CREAT) != 0) call += " O_CREAT";
     if ((flags & O_EXCL) != 0) call += " O_EXCL";
     if ((flags & O_NOFOLLOW) != 0) call += " O_NOFOLLOW";
-    record->push_back(call);
+    recorded_calls->push_back(call);
   }
   if (name == counted) ++num_opened;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, flags, mode));
@@ -84,31 +84,31 @@ extern "C" int open64(char const* name, int flags, ...) {
 }
 
 extern "C" int fsync(int descriptor) {
-  if (varve::record != nullptr) varve::record->push_back("fsync " + varve::name_of_descriptor(descriptor));
+  if (varve::recorded_calls != nullptr) varve::recorded_calls->push_back("fsync " + varve::name_of_descriptor(descriptor));
   if (varve::sync_error == 0) return static_cast<int>(syscall(SYS_fsync, descriptor));
   errno = varve::sync_error;
   return -1;
 }
 
 extern "C" int rename(char const* from, char const* to) noexcept {
-  if (varve::record != nullptr)
-    varve::record->push_back("rename " + varve::short_name(from) + " " + varve::short_name(to));
+  if (varve::recorded_calls != nullptr)
+    varve::recorded_calls->push_back("rename " + varve::short_name(from) + " " + varve::short_name(to));
   return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
 namespace varve {
 namespace {
 
-using testing::sentence_of;
-using testing::TemporaryFolder;
+using test::sentence_of;
+using test::TemporaryFolder;
 
 /// What `work` calls.
 template <class Work>
 Calls calls_of(Work const& work) {
   Calls calls;
-  record = &calls;
+  recorded_calls = &calls;
   work();
-  record = nullptr;
+  recorded_calls = nullptr;
   return calls;
 }
 
@@ -139,7 +139,7 @@ TEST(SyncedOutputs, AFolderIsOnTheDiskWithItsFilesBeforeItsName) {
 
 TEST(SyncedOutputs, ADiskThatFailsLeavesTheOlderFile) {
   TemporaryFolder const folder;
-  auto const path = testing::write_bytes(folder / "out.txt", "older");
+  auto const path = test::write_bytes(folder / "out.txt", "older");
   {
     OutputFile file(path);
     file.write("newer");
@@ -148,7 +148,7 @@ TEST(SyncedOutputs, ADiskThatFailsLeavesTheOlderFile) {
               path.string() + " cannot be written: Input/output error");
     sync_error = 0;
   }
-  EXPECT_EQ(testing::read_bytes(path), "older");
+  EXPECT_EQ(test::read_bytes(path), "older");
   EXPECT_EQ(folder.num_entries(), 1);
 }
 
@@ -159,7 +159,7 @@ TEST(SyncedOutputs, AFileSystemThatCannotSyncIsTaken) {
   sync_error = EINVAL;
   EXPECT_NO_THROW(file.commit());
   sync_error = 0;
-  EXPECT_EQ(testing::read_bytes(folder / "out.txt"), "text");
+  EXPECT_EQ(test::read_bytes(folder / "out.txt"), "text");
 }
 
 /// Calls `read`; returns how often it opens the file.
@@ -174,9 +174,9 @@ int openings_of(std::filesystem::path const& path, Read const& read) {
 
 TEST(OpenedInputs, AreOpenedAFewTimesHoweverManyLayersOrPartsAreRead) {
   TemporaryFolder const folder;
-  auto const network = testing::random_challenge_network(1, 8, 480, testing::Values::floats);
+  auto const network = test::random_challenge_network(1, 8, 480, test::Values::floats);
   save_network(network, folder / "net.safetensors");
-  auto const samples = testing::random_samples(2, 3000, 8, testing::Values::doubles);
+  auto const samples = test::random_samples(2, 3000, 8, test::Values::doubles);
   save_samples(samples, folder / "samples.safetensors");
   EXPECT_LE(openings_of(folder / "net.safetensors", [&] { load(*open_network(folder / "net.safetensors")); }), 3);
   EXPECT_LE(openings_of(folder / "samples.safetensors",

@@ -8,11 +8,11 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::read_bytes;
-using testing::sentence_of;
-using testing::TemporaryFolder;
-using testing::write_bytes;
+using test::expect_holds;
+using test::read_bytes;
+using test::sentence_of;
+using test::TemporaryFolder;
+using test::write_bytes;
 
 std::string const endings[] = {"", ".gz", ".xz", ".zst"};
 

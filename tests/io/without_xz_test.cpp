@@ -11,15 +11,15 @@
 namespace varve {
 namespace {
 
-using testing::sentence_of;
-using testing::TemporaryFolder;
+using test::sentence_of;
+using test::TemporaryFolder;
 
 /// This program is built with a byte_stream.cpp that lacks liblzma, as on a machine that has none.
 TEST(WithoutXz, ReadingIsRefusedWithTheNameOfTheFile) {
   TemporaryFolder const folder;
-  auto const path = testing::write_bytes(folder / "img.tsv.xz", std::string("\xfd"
-                                                                            "7zXZ\0 and more",
-                                                                            15));
+  auto const path = test::write_bytes(folder / "img.tsv.xz", std::string("\xfd"
+                                                                         "7zXZ\0 and more",
+                                                                         15));
   EXPECT_EQ(sentence_of<InputError>([&] { open_bytes(path); }),
             path.string() + " is compressed by xz, which this build of Varve lacks; unpack it, or build with liblzma");
 }

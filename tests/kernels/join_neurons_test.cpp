@@ -3,6 +3,7 @@
 #include "engine/random_case.hpp"
 #include "formats/device_layer.hpp"
 #include "kernels/execution_spaces.hpp"
+#include "kernels/panel_place.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +13,7 @@
 namespace varve {
 namespace {
 
-/// Place of an activation in a panel of tiles [neuron][sample].
-std::size_t place_in(std::size_t slot, std::size_t neuron, std::size_t num_neurons, std::size_t tile_samples) {
-  return slot / tile_samples * num_neurons * tile_samples + neuron * tile_samples + slot % tile_samples;
-}
+using test::place_in;
 
 struct Sizes {
   std::size_t slots, first_neuron, part_neurons, neurons, part_tile, tile;

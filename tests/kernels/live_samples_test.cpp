@@ -2,6 +2,7 @@
 #include "formats/device_layer.hpp"
 #include "kernels/execution_spaces.hpp"
 #include "kernels/live_samples.hpp"
+#include "kernels/panel_place.hpp"
 #include "kernels/samples.hpp"
 
 #include <gtest/gtest.h>
@@ -12,6 +13,8 @@
 
 namespace varve {
 namespace {
+
+using test::place_in;
 
 template <class ExecutionSpace>
 class LiveSamples : public testing::Test {
@@ -72,11 +75,6 @@ TYPED_TEST(LiveSamples, AreListedInOrder) {
       }
     }
   }
-}
-
-/// Place of an activation in a panel of tiles [neuron][sample].
-std::size_t place_in(std::size_t slot, std::size_t neuron, std::size_t num_neurons, std::size_t tile_samples) {
-  return slot / tile_samples * num_neurons * tile_samples + neuron * tile_samples + slot % tile_samples;
 }
 
 template <class ExecutionSpace, class Scalar>

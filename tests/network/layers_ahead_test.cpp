@@ -23,9 +23,9 @@ constexpr std::size_t bytes_of_layer = 4 * 4 + 8 + 5 * 8 + 8;
 constexpr std::size_t unlimited = std::size_t(1) << 40U;
 
 /// Layers of which each has a weight of its own; one of them may be broken. Counts how often each was read.
-class CountingSource final : public NetworkSource {
+class BrokenSource final : public NetworkSource {
 public:
-  explicit CountingSource(std::size_t broken = depth) : broken_(broken) {}
+  explicit BrokenSource(std::size_t broken = depth) : broken_(broken) {}
 
   std::string name() const override { return "counting"; }
   std::size_t num_layers() const override { return counts_.size(); }
@@ -49,7 +49,7 @@ private:
 double weight_of(Layer const& layer) { return layer.weights.values.at(0); }
 
 /// Waits until so many layers are read, or for ten seconds.
-void await(CountingSource const& source, std::size_t num_read) {
+void await(BrokenSource const& source, std::size_t num_read) {
   for (int wait = 0; wait < 10000 && source.num_read() < num_read; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -58,7 +58,7 @@ LayersAhead::Findings nothing(Layer const&) { return {}; }
 
 TEST(LayersAhead, AreReadAndStudiedOnce) {
   for (std::size_t const most_bytes : {std::size_t{0}, 3 * bytes_of_layer, unlimited}) {
-    CountingSource const source;
+    BrokenSource const source;
     LayersAhead layers(source, most_bytes, [](Layer const& layer) {
       return LayersAhead::Findings{static_cast<NeuronIndex>(weight_of(layer))};
     });
@@ -73,7 +73,7 @@ TEST(LayersAhead, AreReadAndStudiedOnce) {
 
 TEST(LayersAhead, AreReadWithoutBeingAskedFor) {
   if (num_host_threads() == 1) return; // then none is, see the next test
-  CountingSource const source;
+  BrokenSource const source;
   LayersAhead layers(source, 0, nothing);
   layers.next();
   await(source, 2);
@@ -83,7 +83,7 @@ TEST(LayersAhead, AreReadWithoutBeingAskedFor) {
 TEST(LayersAhead, AreAsManyAsTheMemoryAndTheThreadsAllow) {
   auto const num_threads = num_host_threads();
   for (std::size_t const fit : {std::size_t{0}, std::size_t{1}, std::size_t{2}, unlimited / bytes_of_layer}) {
-    CountingSource const source;
+    BrokenSource const source;
     LayersAhead layers(source, fit * bytes_of_layer + bytes_of_layer - 1, nothing);
     auto const ahead = num_threads == 1 ? 0 : std::clamp<std::size_t>(fit, 1, num_threads);
     for (std::size_t number = 0; number < 5; ++number) {
@@ -97,7 +97,7 @@ TEST(LayersAhead, AreAsManyAsTheMemoryAndTheThreadsAllow) {
 }
 
 TEST(LayersAhead, ThatAreBrokenAreComplainedOfWhenTheyAreAskedFor) {
-  CountingSource const source(3);
+  BrokenSource const source(3);
   LayersAhead layers(source, unlimited, nothing);
   for (std::size_t number = 0; number < 3; ++number) layers.next();
   EXPECT_THROW(layers.next(), InputError);
@@ -116,7 +116,7 @@ public:
   }
 
 private:
-  CountingSource source_;
+  BrokenSource source_;
   std::thread::id owner_ = std::this_thread::get_id();
   mutable int num_asked_ = 0;
 };

@@ -79,14 +79,14 @@ TEST(OutputOrder, IsAPermutationThatMakesBlocksOfOneList) {
 }
 
 TEST(ChainedBlocks, ShareInputsWithTheirNeighbours) {
-  using Order = std::vector<NeuronIndex>;
   auto const pairs = matrix_of_lists({{1, 2}, {5, 6}, {2, 3}, {6, 7}});
-  EXPECT_EQ(chain_blocks(pairs, {}, 1, 2), (Order{0, 2, 1, 3}));
-  EXPECT_EQ(chain_blocks(pairs, {3, 2, 1, 0}, 1, 2), (Order{3, 1, 2, 0})) << "the blocks of the order that is given";
+  EXPECT_EQ(chain_blocks(pairs, {}, 1, 2), (std::vector<NeuronIndex>{0, 2, 1, 3}));
+  EXPECT_EQ(chain_blocks(pairs, {3, 2, 1, 0}, 1, 2), (std::vector<NeuronIndex>{3, 1, 2, 0}))
+      << "the blocks of the order that is given";
   // Blocks of two: {0, 1} and {4, 5} share input 9; the seventh output is part of a block and stays last.
   auto const blocks = matrix_of_lists({{1}, {9}, {5}, {6}, {9}, {3}, {1}});
-  EXPECT_EQ(chain_blocks(blocks, {}, 2, 2), (Order{0, 1, 4, 5, 2, 3, 6}));
-  EXPECT_EQ(chain_blocks(matrix_of_lists({{1}}), {}, 2, 2), Order{0});
+  EXPECT_EQ(chain_blocks(blocks, {}, 2, 2), (std::vector<NeuronIndex>{0, 1, 4, 5, 2, 3, 6}));
+  EXPECT_EQ(chain_blocks(matrix_of_lists({{1}}), {}, 2, 2), std::vector<NeuronIndex>{0});
 }
 
 /// Distinct inputs of the outputs at these positions.

@@ -14,12 +14,12 @@
 namespace varve {
 namespace {
 
-using testing::Generator;
-using testing::random_matrix;
-using testing::Values;
+using test::Generator;
+using test::random_matrix;
+using test::Values;
 
 /// An edge of a network: layer, place in its row-by-row list, absolute weight.
-struct Edge {
+struct RankedEdge {
   std::size_t layer;
   EdgeOffset number;
   double magnitude;
@@ -28,17 +28,17 @@ struct Edge {
 /// What is to be kept, by sorting all edges: for each layer the numbers of its edges.
 std::vector<std::vector<EdgeOffset>> kept_edges(Network const& network, double density, PruneScope scope) {
   std::vector<std::vector<EdgeOffset>> kept(network.num_layers());
-  auto const keep = [&](std::vector<Edge> edges, double places) {
-    std::ranges::stable_sort(edges, std::greater<>(), &Edge::magnitude); // equal ones stay in their order
+  auto const keep = [&](std::vector<RankedEdge> edges, double places) {
+    std::ranges::stable_sort(edges, std::greater<>(), &RankedEdge::magnitude); // equal ones stay in their order
     auto const count = static_cast<std::size_t>(std::floor(density * places + 0.5));
     edges.resize(std::min(count, edges.size()));
     for (auto const& edge : edges) kept[edge.layer].push_back(edge.number);
   };
-  std::vector<Edge> all;
+  std::vector<RankedEdge> all;
   double all_places = 0.0;
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
     auto const& weights = network.layers()[number].weights;
-    std::vector<Edge> edges;
+    std::vector<RankedEdge> edges;
     for (EdgeOffset edge = 0; edge < weights.num_entries(); ++edge)
       edges.push_back({number, edge, std::abs(weights.value(edge))});
     auto const places = static_cast<double>(weights.num_rows) * static_cast<double>(weights.num_columns);

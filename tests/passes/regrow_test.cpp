@@ -18,11 +18,11 @@
 namespace varve {
 namespace {
 
+using test::Generator;
+using test::random_matrix;
+using test::Values;
 using ::testing::ElementsAre;
-using testing::Generator;
 using ::testing::IsEmpty;
-using testing::random_matrix;
-using testing::Values;
 
 using Places = std::vector<PlaceNumber>;
 using Edges = std::vector<EdgeOffset>;

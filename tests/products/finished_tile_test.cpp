@@ -13,8 +13,8 @@
 namespace varve {
 namespace {
 
-using testing::expect_holds;
-using testing::sentence_of;
+using test::expect_holds;
+using test::sentence_of;
 
 /// Sums of a tile of 3 x 5 numbers in blocks of 2 x 4: block by block, each row by row.
 struct SmallTile {

@@ -23,8 +23,8 @@ namespace varve {
 namespace {
 
 using ::testing::HasSubstr;
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
 
 std::string golden(std::string const& name) { return std::string(VARVE_GOLDEN_DIR) + "/" + name; }
 
@@ -105,8 +105,8 @@ void write_idx(std::string const& folder, std::string const& name) {
     labels += static_cast<char>(label);
     for (int pixel = 0; pixel < 28 * 28; ++pixel) images += pixel / 79 == label ? '\x7f' : '\0';
   }
-  varve::testing::write_bytes(folder + "/" + name + "-images-idx3-ubyte", images);
-  varve::testing::write_bytes(folder + "/" + name + "-labels-idx1-ubyte", labels);
+  varve::test::write_bytes(folder + "/" + name + "-images-idx3-ubyte", images);
+  varve::test::write_bytes(folder + "/" + name + "-labels-idx1-ubyte", labels);
 }
 
 /// A matrix of 20 x 20 numbers for the commands about products.

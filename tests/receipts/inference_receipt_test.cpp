@@ -17,8 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using varve::testing::read_bytes;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::write_bytes;
 
 InferenceReceipt some_receipt() {
   InferenceReceipt receipt;
@@ -47,7 +47,7 @@ protected:
     return path("changed.json");
   }
 
-  varve::testing::TemporaryFolder folder_;
+  varve::test::TemporaryFolder folder_;
 };
 
 TEST_F(Receipts, AreReadAsTheyWereWritten) {

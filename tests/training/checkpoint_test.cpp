@@ -21,9 +21,9 @@
 namespace varve {
 namespace {
 
-using varve::testing::read_bytes;
-using varve::testing::TemporaryFolder;
-using varve::testing::write_bytes;
+using varve::test::read_bytes;
+using varve::test::TemporaryFolder;
+using varve::test::write_bytes;
 
 /// A checkpoint with two moments; `mark` tells checkpoints apart.
 Checkpoint checkpoint_of(int mark) {
