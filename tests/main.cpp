@@ -21,8 +21,8 @@
 /// tests that use no device. --commands: nothing starts, for tests of commands, which start what they need. Ranks that
 /// mpirun starts run all chosen cases each.
 /// In place of the C library's. Ranks that wait call it in a loop (Open MPI with mpi_yield_when_idle). The scheduler
-/// gives the core to another process then, for a whole turn of some milliseconds if the machine is busy, and a test waits
-/// thousands of times. A process that sleeps gets its core as soon as it wakes.
+/// gives the core to another process then, for a whole turn of some milliseconds if the machine is busy, and a test
+/// waits thousands of times. A process that sleeps gets its core as soon as it wakes.
 extern "C" int sched_yield() noexcept {
   timespec const pause{0, 20000}; // 20 us
   return nanosleep(&pause, nullptr);

@@ -339,7 +339,7 @@ std::vector<SampleIndex> repeat_truth(InferJob const& job) {
 
 /// Throws InputError, naming the journal, if a batch of it lacks wanted predictions, activations or digests, or has
 /// those of other samples or outputs.
-void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex first_sample, std::size_t num_outputs,
+void require_fit(FinishedBatch const& batch, WantedOutputs wanted, SampleIndex first_sample, std::size_t num_outputs,
                  std::string const& journal) {
   auto const num_samples = batch.samples.second - batch.samples.first;
   auto const& activations = batch.activations;
@@ -347,7 +347,7 @@ void require_fit(FinishedBatch const& batch, WantedOfBatch wanted, SampleIndex f
   bool const has_activations =
       !wanted.activations || (activations.num_samples() == num_samples && activations.num_neurons() == num_outputs &&
                               activations.first_sample == first_sample + batch.samples.first);
-  bool const has_leaves = !wanted.leaves || batch.leaves.size() == num_samples;
+  bool const has_leaves = !wanted.digests || batch.leaves.size() == num_samples;
   if (has_predictions && has_activations && has_leaves) return;
   throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run needs", journal,
                                batch.samples.first + 1, batch.samples.second,
@@ -493,7 +493,7 @@ void run_left(InferJob& job) {
   auto const keep = [&](FinishedBatch const& batch) {
     if (keeps_batches) job.store.add(batch.samples, to_bytes(batch));
   };
-  auto const wanted = keeps_batches ? job.options.wanted() : WantedOfBatch{};
+  auto const wanted = keeps_batches ? job.options.wanted() : WantedOutputs{};
   RankTimes times;
   Stopwatch const run_time;
   communicator.together([&] {

@@ -182,7 +182,7 @@ Json describe_run(InferOptions const& options, SampleReader const& samples) {
               {"batch", or_null(options.batch)}};
   for (auto const& one : engine_options())
     if (one.journal_key != nullptr) run[one.journal_key] = options.named.*one.value;
-  if (options.wanted().leaves) run["receipt"] = true;
+  if (options.wanted().digests) run["receipt"] = true;
   return run;
 }
 

@@ -33,7 +33,7 @@ struct InferOptions : ComputingOptions {
 
   /// The number of the first sample, and of the first neuron, in truth, categories and predictions.
   SampleIndex first_number() const { return zero_based ? 0 : 1; }
-  WantedOfBatch wanted() const { return {{!activations.empty(), !predictions.empty()}, !receipt.empty()}; }
+  WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty(), !receipt.empty()}; }
 };
 
 /// Adds all options of `varve infer`.

@@ -3,22 +3,13 @@
 #include "core/backend.hpp"
 #include "core/large_scratch.hpp"
 #include "core/profiling_region.hpp"
+#include "core/types.hpp"
 
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
 #include <string>
 #include <type_traits>
-
-/// Put VARVE_UNROLL before a short loop of constant trip count whose arrays must stay in registers. It is empty in
-/// nvcc's host pass, which rejects the pragma; g++ unrolls such loops at -O3 anyway.
-#if defined(__CUDA_ARCH__) || defined(__clang__)
-#define VARVE_UNROLL _Pragma("unroll")
-#elif defined(__CUDACC__)
-#define VARVE_UNROLL
-#else
-#define VARVE_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 namespace varve {
 

@@ -12,6 +12,16 @@
 #define VARVE_HOST_DEVICE
 #endif
 
+/// Put VARVE_UNROLL before a short loop of constant trip count whose arrays must stay in registers. It is empty in
+/// nvcc's host pass, which rejects the pragma; g++ unrolls such loops at -O3 anyway.
+#if defined(__CUDA_ARCH__) || defined(__clang__)
+#define VARVE_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define VARVE_UNROLL
+#else
+#define VARVE_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 namespace varve {
 
 /// Index of a neuron within its layer, from 0.

@@ -240,23 +240,19 @@ void add_times(RankTimes& times, BatchResult const& result) {
 }
 
 FinishedBatch run_batch(Inference& inference, SampleRange range, SampleBatch const& samples, std::size_t batch,
-                        WantedOfBatch wanted, RankTimes& times) {
+                        WantedOutputs wanted, RankTimes& times) {
   FinishedBatch finished;
   finished.samples = range;
   std::future<std::vector<Digest>> inputs; // hashed while the device computes
-  if (wanted.leaves) inputs = std::async(std::launch::async, [&] { return input_digests(samples); });
-  WantedOutputs const computed{wanted.activations || wanted.leaves, wanted.predictions};
+  if (wanted.digests) inputs = std::async(std::launch::async, [&] { return input_digests(samples); });
   for (std::size_t first = 0; first < samples.num_samples(); first += batch) {
     auto const part = samples.part(first, std::min(first + batch, samples.num_samples()));
-    auto result = inference.infer(part, computed);
-    if (wanted.leaves) {
-      for (auto const& digest : output_digests(result.activations)) finished.leaves.push_back({{}, digest});
-    }
-    if (!wanted.activations) result.activations = {};
+    auto const result = inference.infer(part, wanted);
+    for (auto const& digest : result.digests) finished.leaves.push_back({{}, digest});
     append(finished, result);
     add_times(times, result);
   }
-  if (wanted.leaves) {
+  if (wanted.digests) {
     auto const digests = inputs.get();
     for (std::size_t row = 0; row < digests.size(); ++row) finished.leaves[row].input = digests[row];
   }
@@ -297,7 +293,7 @@ std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const&
 }
 
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, KeepBatch const& keep,
-                      std::size_t batch, WantedOfBatch wanted, GoesOn const& goes_on) {
+                      std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on) {
   RankTimes times;
   samples.read_into(inference.sample_memory());
   try {

@@ -23,14 +23,9 @@ struct FinishedBatch {
   std::vector<SampleIndex> live_samples; ///< ascending, numbered within the whole input from 0
   std::vector<NeuronIndex> predictions;  ///< one per sample, if wanted; else empty
   SampleSet activations;                 ///< shape [samples of the batch, outputs], if wanted; else without rows
-  std::vector<SampleLeaves> leaves;      ///< one per sample, if wanted; else empty
+  std::vector<SampleLeaves> leaves;      ///< one per sample, if digests are wanted; else empty
 
   bool operator==(FinishedBatch const&) const = default;
-};
-
-/// What is wanted of a batch besides its live samples.
-struct WantedOfBatch : WantedOutputs {
-  bool leaves = false;
 };
 
 /// Appends the results of the samples that directly follow those of the batch.
@@ -83,6 +78,6 @@ using KeepBatch = std::function<void(FinishedBatch const&)>;
 /// While one batch runs, separate threads upload the samples of the next, read those of the batch after it, and store
 /// the results of the batch before. If anything throws, the queue is stopped, so that the other ranks end as well.
 RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& queue, KeepBatch const& keep,
-                      std::size_t batch, WantedOfBatch wanted, GoesOn const& goes_on);
+                      std::size_t batch, WantedOutputs wanted, GoesOn const& goes_on);
 
 } // namespace varve

@@ -8,6 +8,7 @@
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 #include "plan/plan.hpp"
+#include "receipts/digests.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -74,6 +75,7 @@ struct InferenceOptions : MemoryRequest {
 struct WantedOutputs {
   bool activations = false;
   bool predictions = false;
+  bool digests = false;
 };
 
 /// Time and bytes of weights that were streamed to the device.
@@ -99,6 +101,7 @@ struct BatchResult {
   SampleSet activations;                 ///< if wanted: [samples of the batch, outputs], nonzeros
   std::vector<NeuronIndex>
       predictions; ///< if wanted: per sample the output with the largest activation, the first of equal ones
+  std::vector<Digest> digests;      ///< if wanted: per sample SampleLeaves::output
   std::vector<double> loop_seconds; ///< time of each repetition of the layer loop, from fence to fence
   double upload_seconds = 0.0;      ///< time until the samples were on the device
   double collect_seconds = 0.0;     ///< time of copying results to the host

@@ -5,6 +5,7 @@
 #include "network/network.hpp"
 #include "plan/choose.hpp"
 #include "plan/cuts.hpp"
+#include "receipts/digests.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -96,6 +97,12 @@ struct DenseEntries {
   std::size_t first_bad; ///< row * columns + column of the first value that is not finite; past the end if none
 };
 
+/// The number of samples of a batch, and the index of the first.
+struct SampleNumbers {
+  std::size_t num_samples = 0;
+  SampleIndex first_sample = 0;
+};
+
 /// Neurons of a panel that one rank has computed, at the same positions as in the whole panel; arrays on the device.
 struct RankPart {
   void const* activations; ///< tiles [neuron][sample] of its neurons
@@ -155,6 +162,9 @@ public:
   /// on the device, by sample, its position, kDeadSample or kSaturatedSample. Does not fence.
   virtual void write_rows(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                           DeviceOutput const& target) const = 0;
+  /// SampleLeaves::output of all samples of a batch, hashed on the device; `ends` as above. Fences.
+  virtual void digest_outputs(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
+                              SampleNumbers const& samples, std::span<Digest> digests) const = 0;
 
   /// Copies a rank's neurons to the next tiles of a panel of num_neurons neurons. Does not fence.
   virtual void join_part(Lane const& lane, Panel& panel, RankPart const& part, int num_neurons,

@@ -8,6 +8,7 @@
 #include "kernels/dense_rows.hpp"
 #include "kernels/device_traits.hpp"
 #include "kernels/join_neurons.hpp"
+#include "kernels/output_digests.hpp"
 #include "kernels/samples.hpp"
 
 #include <cstddef>
@@ -145,13 +146,24 @@ public:
   }
   void write_rows(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
                   DeviceOutput const& target) const override {
-    using Write = WriteRows<Scalar>;
-    static_assert(Write::is_dead == kDeadSample && Write::is_saturated == kSaturatedSample);
-    auto const& panel = panel_of(given_panel);
-    varve::write_rows(instance_of<ExecutionSpace>(lane),
-                      Write{panel.source(), panel.tile_samples(), panel.from_slot(), neurons_of(outputs),
-                            array_at(ends, target.num_rows), panel.num_neurons(),
-                            static_cast<Scalar>(outputs.saturated_value), rows_of<Scalar>(target)});
+    varve::write_rows(
+        instance_of<ExecutionSpace>(lane),
+        WriteRows<Scalar>{last_activations(given_panel, outputs, ends, target.num_rows), rows_of<Scalar>(target)});
+  }
+  void digest_outputs(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
+                      SampleNumbers const& samples, std::span<Digest> digests) const override {
+    auto const& space = instance_of<ExecutionSpace>(lane);
+    constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
+    DeviceArray<ExecutionSpace, std::uint32_t> const on_device(
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::digests"), words * samples.num_samples);
+    using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+    Kokkos::parallel_for("varve::digest_outputs", Range(space, 0, samples.num_samples),
+                         DigestOutputs<Scalar>{last_activations(given_panel, outputs, ends, samples.num_samples),
+                                               samples.first_sample, static_cast<int>(outputs.num_outputs), on_device});
+    space.fence("varve: digests of outputs");
+    copy_and_wait(Kokkos::View<std::uint32_t*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
+                      reinterpret_cast<std::uint32_t*>(digests.data()), words * samples.num_samples),
+                  on_device);
   }
 
   void join_part(Lane const& lane, Panel& given_panel, RankPart const& part, int num_neurons,
@@ -224,6 +236,19 @@ private:
   }
   static PanelOn<ExecutionSpace, Scalar> const& panel_of(Panel const& panel) {
     return static_cast<PanelOn<ExecutionSpace, Scalar> const&>(panel);
+  }
+  static LastActivations<Scalar> last_activations(Panel const& given_panel, PanelOutputs const& outputs,
+                                                  int const* ends, std::size_t num_samples) {
+    using Last = LastActivations<Scalar>;
+    static_assert(Last::is_dead == kDeadSample && Last::is_saturated == kSaturatedSample);
+    auto const& panel = panel_of(given_panel);
+    return {panel.source(),
+            panel.tile_samples(),
+            panel.from_slot(),
+            neurons_of(outputs),
+            array_at(ends, num_samples),
+            panel.num_neurons(),
+            static_cast<Scalar>(outputs.saturated_value)};
   }
   static ArrayView<NeuronIndex const> neurons_of(PanelOutputs const& outputs) {
     return array_at(outputs.neurons, outputs.neurons == nullptr ? 0 : outputs.num_outputs);

@@ -242,6 +242,7 @@ private:
     }
     result.activation_hash = hash(activations, options_.precision);
     if (wanted.predictions) result.predictions = largest(activations.matrix);
+    if (wanted.digests) result.digests = output_digests(activations);
     if (wanted.activations) result.activations = std::move(activations);
   }
 

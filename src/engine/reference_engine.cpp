@@ -53,6 +53,7 @@ public:
     result.activation_hash = hash(result.activations, options_.precision);
     result.live_edges = static_cast<double>(num_edges_) * static_cast<double>(samples.num_samples());
     if (wanted.predictions) result.predictions = largest(result.activations.matrix);
+    if (wanted.digests) result.digests = output_digests(result.activations);
     if (!wanted.activations) result.activations = SampleSet();
     return result;
   }

@@ -116,13 +116,23 @@ void Results::collect(Lane const& lane, Panel const& panel, std::vector<int> con
                       SampleNumbers const& samples, PanelOutputs const& outputs, WantedOutputs wanted,
                       BatchResult& result) {
   SampleEnds const ends = summarize(lane, panel, counts, samples, outputs, result);
-  if (!wanted.activations && !wanted.predictions) return;
+  auto rows = wanted;
+  if (wanted.digests && kernels_.memory().is_host()) {
+    rows.activations = true;
+  } else if (wanted.digests) {
+    result.digests.resize(samples.num_samples);
+    kernels_.digest_outputs(lane, panel, outputs, send(lane, end_of_samples(samples, ends), ends_), samples,
+                            result.digests);
+  }
+  if (!rows.activations && !rows.predictions) return;
   std::size_t const num_rows = num_live(panel, counts);
   if (kernels_.scalar_bytes() == sizeof(float)) {
-    collect_rows<float>(lane, panel, samples, ends, num_rows, outputs, wanted, result);
+    collect_rows<float>(lane, panel, samples, ends, num_rows, outputs, rows, result);
   } else {
-    collect_rows<double>(lane, panel, samples, ends, num_rows, outputs, wanted, result);
+    collect_rows<double>(lane, panel, samples, ends, num_rows, outputs, rows, result);
   }
+  if (wanted.digests && result.digests.empty()) result.digests = output_digests(result.activations);
+  if (!wanted.activations) result.activations = {};
 }
 
 void Results::write(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,

@@ -20,12 +20,6 @@ struct SampleEnds {
   int position(std::size_t i) const { return has_represented ? positions[i] : static_cast<int>(i); }
 };
 
-/// The number of samples of a batch, and the index of the first.
-struct SampleNumbers {
-  std::size_t num_samples = 0;
-  SampleIndex first_sample = 0;
-};
-
 /// Copies the wanted results of a run from the panel to the host, and nothing else, because a run may have many batches
 /// of less than a millisecond each.
 class Results {
@@ -62,7 +56,7 @@ private:
 
   KernelSet const& kernels_;
   DeviceBytes ids_, positions_; ///< device copies of SampleEnds, if some samples are represented
-  DeviceBytes ends_;            ///< for write(): the end of each sample
+  DeviceBytes ends_;            ///< the end of each sample
   DeviceBytes fetched_;         ///< copies on the host
 };
 

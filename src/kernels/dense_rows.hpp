@@ -198,11 +198,9 @@ void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scala
       Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space, 0, fill.rows.num_rows), fill);
 }
 
-/// Writes the last activations of a panel to rows: target(s, output) = panel(position of sample s, neurons(output)), 0
-/// for dead samples, saturated_value for saturated ones. Index: element of `target`, numbered so that neighbouring
-/// indices are adjacent in memory. Reads and writes each activation once.
+/// The last activations of the samples of a batch, most of which are in a panel.
 template <class Scalar>
-struct WriteRows {
+struct LastActivations {
   static constexpr int is_dead = -1;
   static constexpr int is_saturated = -2;
 
@@ -212,22 +210,29 @@ struct WriteRows {
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
   ArrayView<int const> ends;            ///< [sample]: its position, is_dead or is_saturated
   int num_neurons;                      ///< neurons in the panel
-  Scalar saturated_value;
+  Scalar saturated_value;               ///< all last activations of a saturated sample
+
+  /// The last activation of a sample with this end.
+  KOKKOS_FORCEINLINE_FUNCTION Scalar number(int end, std::size_t output) const {
+    if (end < 0) return end == is_saturated ? saturated_value : Scalar(0);
+    int const slot = from_slot.data() == nullptr ? end : from_slot(end);
+    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
+    return panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
+  }
+};
+
+/// target(s, output) = the last activation of sample s. Index: element of `target`, numbered so that neighbouring
+/// indices are adjacent in memory. Reads and writes each activation once.
+template <class Scalar>
+struct WriteRows {
+  LastActivations<Scalar> source;
   DenseRows<Scalar> target;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     bool const by_rows = target.column_stride <= target.row_stride;
     std::size_t const sample = by_rows ? place / target.num_columns : place % target.num_rows;
     std::size_t const output = by_rows ? place % target.num_columns : place / target.num_rows;
-    int const end = ends(sample);
-    if (end < 0) {
-      target(sample, output) = end == is_saturated ? saturated_value : Scalar(0);
-      return;
-    }
-    int const slot = from_slot.data() == nullptr ? end : from_slot(end);
-    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
-    target(sample, output) =
-        panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
+    target(sample, output) = source.number(source.ends(sample), output);
   }
 };
 

@@ -84,7 +84,8 @@ extern "C" int open64(char const* name, int flags, ...) {
 }
 
 extern "C" int fsync(int descriptor) {
-  if (varve::recorded_calls != nullptr) varve::recorded_calls->push_back("fsync " + varve::name_of_descriptor(descriptor));
+  if (varve::recorded_calls != nullptr)
+    varve::recorded_calls->push_back("fsync " + varve::name_of_descriptor(descriptor));
   if (varve::sync_error == 0) return static_cast<int>(syscall(SYS_fsync, descriptor));
   errno = varve::sync_error;
   return -1;
