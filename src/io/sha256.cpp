@@ -41,6 +41,7 @@ bool has_instructions() {
 /// f in one and c, d, g, h in the other.
 __attribute__((target("sha,sse4.1"))) void compress_by_instructions(Sha256State& state, char const* blocks,
                                                                     std::size_t count) {
+  static constexpr Sha256Constants constants;
   auto const reversed = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   auto* const words = reinterpret_cast<__m128i*>(state.words);
   auto const low = _mm_shuffle_epi32(_mm_loadu_si128(words), 0xb1);
@@ -62,7 +63,7 @@ __attribute__((target("sha,sse4.1"))) void compress_by_instructions(Sha256State&
             _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(t + 1) % 4]), _mm_alignr_epi8(last, w[(t + 2) % 4], 4));
         now = _mm_sha256msg2_epu32(sum, last);
       }
-      auto const keys = _mm_add_epi32(now, _mm_load_si128(reinterpret_cast<__m128i const*>(kSha256Constants) + t));
+      auto const keys = _mm_add_epi32(now, _mm_load_si128(reinterpret_cast<__m128i const*>(constants.words) + t));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, keys);
       abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(keys, 0x0e));
     }
