@@ -318,11 +318,18 @@ def over_outputs(numbers, squared=False):
         sums[j % 32] = fma(number, number, sums[j % 32]) if squared else sums[j % 32] + number
     return halves(sums)
 
-def losses_of(last, wanted, loss):
+def losses_of(last, wanted, recipe):
     """[8.2] The loss of each position, and the slopes in double."""
-    x, num_outputs = last.astype(F64), last.shape[1]
+    x, num_outputs, loss, delta = last.astype(F64), last.shape[1], recipe["loss"], float.fromhex(recipe.get("delta", "0x1p+0"))
+    d, size = x - wanted, np.abs(x - wanted)
     if loss == "mean-square":
-        return over_outputs(x - wanted, True) / num_outputs, 2.0 * (x - wanted) / num_outputs
+        return over_outputs(d, True) / num_outputs, 2.0 * d / num_outputs
+    if loss == "huber":
+        terms = np.where(size <= delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+        return over_outputs(terms) / num_outputs, np.where(size <= delta, d, np.copysign(delta, d)) / num_outputs
+    if loss == "logistic":
+        e, terms = exponential(-np.abs(x)), fma(-x, wanted, np.maximum(x, 0.0)) + softplus(-np.abs(x))
+        return over_outputs(terms) / num_outputs, (np.where(x > 0, 1.0, e) / (1.0 + e) - wanted) / num_outputs
     x = x - x.max(axis=1, keepdims=True)
     powers, totals = exponential(x), over_outputs(exponential(x))
     return np.array([logarithm(float(total)) for total in totals]) - x[wanted == 1], powers / totals[:, None] - wanted
@@ -349,7 +356,11 @@ class Training:
     def read(self, stored):
         inputs, wanted = (dense(part, part["shape"][1], self.kind) for part in (stored, stored["targets"]))
         labels = np.array(stored["labels"]) if self.recipe["answers"] == "labels" else np.full(len(inputs), -1)
-        return inputs, np.eye(len(self.layers[-1].bias))[labels] if self.recipe["answers"] == "labels" else wanted.astype(F64), labels
+        if self.recipe["answers"] == "labels":
+            wanted = labels[:, None] if self.distinguishes_two() else np.eye(len(self.layers[-1].bias))[labels]
+        return inputs, wanted.astype(F64), labels
+    def distinguishes_two(self):
+        return self.recipe["loss"] == "logistic" and len(self.layers[-1].bias) == 1
     def forward(self, data, rows):
         """[8.1, 8.2] The activations of all layers, the sum of losses, the right answers, and the errors of all layers' outputs."""
         planes = [data[0][rows]]
@@ -359,9 +370,10 @@ class Training:
                 layer.rows[place // layer.num_inputs].append((place % layer.num_inputs, weight))
                 layer.by_input[place % layer.num_inputs].append((place // layer.num_inputs, weight))
             planes.append(forward(layer, planes[-1]))
-        (losses, slopes), leaf = losses_of(planes[-1], data[1][rows], self.recipe["loss"]), 256 // planes[0].itemsize
+        (losses, slopes), leaf = losses_of(planes[-1], data[1][rows], self.recipe), 256 // planes[0].itemsize
         loss = tree([sum(losses[begin:begin + leaf].tolist(), 0.0) for begin in range(0, len(rows), leaf)])
-        num_right = int(np.sum(np.argmax(planes[-1], axis=1) == data[2][rows]))
+        predictions = planes[-1][:, 0] > 0 if self.distinguishes_two() else np.argmax(planes[-1], axis=1)
+        num_right = int(np.sum(predictions == data[2][rows]))
         errors = [through(self.layers[-1], planes[-1], slopes.astype(self.kind))]
         for before, x, layer in list(zip(self.layers, planes[1:], self.layers[1:]))[::-1]:  # [8.3]
             errors.insert(0, through(before, x, chains(layer.by_input, errors[0])))

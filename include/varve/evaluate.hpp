@@ -19,22 +19,24 @@ namespace varve::v0_3 {
 struct Evaluation {
   std::size_t num_samples = 0; ///< samples that were evaluated
   double loss = 0.0;           ///< mean over the samples
-  std::size_t num_right = 0;   ///< samples whose largest output (the lowest of equal ones) is their label
-  std::size_t num_in_top = 0;  ///< samples whose label is among the `top` largest outputs
+  std::size_t num_right = 0;   ///< samples whose predicted class is their label
+  std::size_t num_in_top = 0;  ///< samples whose label is among the classes of the `top` largest outputs
   /// The number of samples by (label, predicted class); pairs without samples are absent.
   std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> confusion;
 
-  /// Share of samples whose largest output is their label.
+  /// Share of samples whose predicted class is their label.
   double accuracy() const { return static_cast<double>(num_right) / static_cast<double>(num_samples); }
 };
 
-/// Evaluates activations [samples, outputs]. loss: "cross-entropy", which needs labels, or "mean-square". Throws
-/// UsageError about the loss, InputError if answers and activations do not fit.
+/// Evaluates activations [samples, outputs]. loss: "cross-entropy", which needs labels, "mean-square", "logistic" (of
+/// targets from 0 to 1) or "huber" with this delta. The predicted class of a sample is its largest output, the lowest
+/// of equal ones; with the loss logistic and one output it is 1 where that is positive, else 0. Throws UsageError about
+/// the loss, InputError if answers and activations do not fit.
 Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss = "cross-entropy",
-                    std::size_t top = 5);
+                    std::size_t top = 5, double delta = 1.0);
 
 /// Runs samples and evaluates their activations.
 Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers const& answers,
-                    std::string const& loss = "cross-entropy", std::size_t top = 5);
+                    std::string const& loss = "cross-entropy", std::size_t top = 5, double delta = 1.0);
 
 } // namespace varve::v0_3

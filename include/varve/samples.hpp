@@ -50,10 +50,13 @@ private:
   std::shared_ptr<Contents const> contents_;
 };
 
-/// The class of each sample, or the outputs wanted of it.
+/// The class of each sample, or the outputs wanted of it, and the weight of each sample in training.
 struct Answers {
   std::vector<NeuronIndex> labels; ///< one per sample, from 0; empty if there are targets
-  CsrMatrix targets;               ///< shape [samples, outputs]; without rows if there are labels
+  CsrMatrix targets = {};          ///< shape [samples, outputs]; without rows if there are labels
+  /// One per sample, finite and not negative; empty: 1. train() multiplies the loss and the errors of a sample by its
+  /// weight; means still divide by the number of samples. evaluate() takes none.
+  std::vector<double> weights = {};
 };
 
 } // namespace varve::v0_3

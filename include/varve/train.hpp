@@ -20,7 +20,7 @@ namespace varve::v0_3 {
 /// those of `varve train`.
 struct Recipe {
   Precision precision = Precision::single_precision; ///< of activations, gradients and weights
-  std::string loss = "cross-entropy";                ///< or "mean-square"
+  std::string loss = "cross-entropy";                ///< --loss of varve train
   std::string optimizer = "sgd";                     ///< --optimizer of varve train
   double momentum = 0.9;                             ///< for "momentum" and "nesterov"
   double beta1 = 0.9;                                ///< for "adam" and "adamw": decay of the mean gradient
@@ -40,6 +40,7 @@ struct Recipe {
   std::uint64_t pattern_every = 100; ///< steps between changes
   double pattern_until = 0.75;       ///< where changes end: a part of all steps, or a number of steps if above 1
   std::string pattern_schedule = "cosine"; ///< of the fraction: "cosine" or "constant"
+  double delta = 1.0;                      ///< for the loss "huber": the error from which on it is a line
 };
 
 /// What changes no bit of a training.
@@ -50,12 +51,12 @@ struct TrainingOptions {
 
 /// The results of an epoch.
 struct Epoch {
-  std::uint64_t epoch = 0;               ///< from 1
-  std::uint64_t num_steps = 0;           ///< since the beginning
-  double rate = 0.0;                     ///< of its last step
-  double loss = 0.0;                     ///< mean over the samples, each before the step of its mini-batch
-  double accuracy = 0.0;                 ///< part of the samples whose largest output is their label; 0 without labels
-  std::optional<double> validation_loss; ///< after the epoch, with a validation set
+  std::uint64_t epoch = 0;                   ///< from 1
+  std::uint64_t num_steps = 0;               ///< since the beginning
+  double rate = 0.0;                         ///< of its last step
+  double loss = 0.0;                         ///< mean over the samples, each before the step of its mini-batch
+  double accuracy = 0.0;                     ///< part of the samples whose predicted class is right; 0 without labels
+  std::optional<double> validation_loss;     ///< after the epoch, with a validation set
   std::optional<double> validation_accuracy; ///< after the epoch, with a validation set
 };
 

@@ -107,7 +107,7 @@ std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::siz
   for (std::size_t sample = 0; sample < labels.size(); ++sample) {
     auto const label = labels.data()[sample];
     if (label < 0 || static_cast<std::uint64_t>(label) >= num_classes)
-      throw InputError(fmt::format("{}: sample {} has the label {}, expected 0 to {}, the last output of the network",
+      throw InputError(fmt::format("{}: sample {} has the label {}, expected 0 to {}, the last class of the network",
                                    place, sample, label, static_cast<std::int64_t>(num_classes) - 1));
     classes.push_back(static_cast<NeuronIndex>(label));
   }

@@ -50,16 +50,19 @@ nb::tuple judge_samples(HeldNetwork const& network, CompressedRows const& rows, 
 
 /// The sums of an evaluation: samples, loss, right answers, answers in the top.
 nb::tuple evaluate(CompressedRows const& activations, std::optional<Vector<std::int64_t>> const& labels,
-                   std::optional<CompressedRows> const& targets, std::string const& loss, std::size_t top) {
+                   std::optional<CompressedRows> const& targets, std::string const& name, double delta,
+                   std::size_t top) {
   WithoutGil const no_gil;
   auto const matrix = activations.matrix("activations");
-  Evaluation evaluation(matrix.num_columns, parse_loss(loss), top);
+  auto const loss = parse_loss(name, delta);
+  Evaluation evaluation(matrix.num_columns, loss, top);
   std::vector<NeuronIndex> classes;
-  if (labels) classes = to_classes(*labels, matrix.num_columns, "labels");
+  if (labels) classes = to_classes(*labels, loss.num_classes(matrix.num_columns), "labels");
   SparseMatrix values;
   if (targets) {
     values = targets->matrix("targets");
-    require_fit(Answers{{}, values}, matrix.num_rows, matrix.num_columns, Loss::mean_square, "targets");
+    auto const& takes_them = entry_of(loss).takes_targets ? loss : Loss(Loss::mean_square); // else they are not read
+    require_fit(Answers{{}, values}, matrix.num_rows, matrix.num_columns, takes_them, "targets");
   }
   evaluation.add(matrix, {classes, targets ? &values : nullptr});
   auto const& sum = evaluation.sum();
@@ -73,7 +76,7 @@ void add_judgement(nb::module_& module) {
   module.def("judge", &judge_samples, nb::arg("network"), nb::arg("rows"), nb::arg("exact"),
              nb::arg("wants_activations"));
   module.def("evaluate", &evaluate, nb::arg("activations"), nb::arg("labels").none(), nb::arg("targets").none(),
-             nb::arg("loss"), nb::arg("top"));
+             nb::arg("loss"), nb::arg("delta"), nb::arg("top"));
 }
 
 } // namespace varve::python

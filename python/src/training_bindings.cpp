@@ -43,7 +43,7 @@ struct TrainingSettings {
 Recipe recipe_of(TrainingSettings const& settings) {
   Recipe recipe = settings.recipe;
   recipe.precision = settings.precision == "float64" ? Precision::double_precision : Precision::single_precision;
-  recipe.loss = parse_loss(settings.loss);
+  recipe.loss = parse_loss(settings.loss, settings.recipe.loss.delta);
   recipe.optimizer.kind = parse_optimizer(settings.optimizer);
   recipe.rate.kind = parse_rate_schedule(settings.rate_schedule);
   recipe.pattern.kind = parse_pattern_kind(settings.pattern);
@@ -91,9 +91,10 @@ public:
   ~TrainingRun() override { close_in_turn(); }
 
   std::size_t add_samples(CompressedRows const& rows, std::optional<Vector<std::int64_t>> const& labels,
-                          std::optional<CompressedRows> const& targets, std::string const& place) {
+                          std::optional<CompressedRows> const& targets, std::optional<Vector<double>> const& weights,
+                          std::string const& place) {
     auto const samples = to_samples(rows, place, recipe_.precision);
-    auto const answers = to_answers(labels, targets, place);
+    auto const answers = to_answers(labels, targets, weights, place);
     Turn const turn;
     if (settings_.receipt_every && !receipt_)
       receipt_ = begin_receipt(start_, samples, answers, recipe_json_, *settings_.receipt_every);
@@ -103,9 +104,10 @@ public:
   /// One step with samples that are not kept, at most as many as the recipe's batch, after a change of the pattern if
   /// it is time for one.
   LossSum step(CompressedRows const& rows, std::optional<Vector<std::int64_t>> const& labels,
-               std::optional<CompressedRows> const& targets, double rate) {
+               std::optional<CompressedRows> const& targets, std::optional<Vector<double>> const& weights,
+               double rate) {
     auto const samples = to_samples(rows, "X", recipe_.precision);
-    auto const answers = to_answers(labels, targets, "X");
+    auto const answers = to_answers(labels, targets, weights, "X");
     std::vector<std::uint64_t> order(samples.num_samples());
     std::iota(order.begin(), order.end(), std::uint64_t{0});
     Turn const turn;
@@ -189,10 +191,11 @@ private:
   }
 
   Answers to_answers(std::optional<Vector<std::int64_t>> const& labels, std::optional<CompressedRows> const& targets,
-                     std::string const& place) const {
+                     std::optional<Vector<double>> const& weights, std::string const& place) const {
     Answers answers;
-    if (labels) answers.labels = to_classes(*labels, num_outputs_, place);
+    if (labels) answers.labels = to_classes(*labels, recipe_.loss.num_classes(num_outputs_), place);
     if (targets) answers.values = to_samples(*targets, place + ": targets", recipe_.precision).matrix;
+    if (weights) answers.weights.assign(weights->data(), weights->data() + weights->size());
     return answers;
   }
 
@@ -255,6 +258,7 @@ void add_settings(nb::module_& module) {
       .def_rw("checkpoint", &TrainingSettings::checkpoint)
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none())
       .def_rw("receipt_every", &TrainingSettings::receipt_every, nb::arg().none());
+  add_number(settings, "delta", [](Recipe& recipe) -> double& { return recipe.loss.delta; });
   add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
   add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
   add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
@@ -300,6 +304,7 @@ void add_training(nb::module_& module) {
   add_epoch(module);
   add_settings(module);
   module.def("optimizer_names", &optimizer_names, "The names of all optimizers.");
+  module.def("loss_names", &loss_names, "The names of all losses.");
   module.def(
       "usual_rate", [](std::string const& optimizer) { return entry_of(parse_optimizer(optimizer)).rate; },
       nb::arg("optimizer"), "The learning rate where none is given.");
@@ -309,7 +314,7 @@ void add_training(nb::module_& module) {
            }),
            nb::arg("network"), nb::arg("settings"), nb::arg("num_samples"), NoGil())
       .def("add_samples", &TrainingRun::add_samples, nb::arg("rows"), nb::arg("labels").none(),
-           nb::arg("targets").none(), nb::arg("place"), NoGil())
+           nb::arg("targets").none(), nb::arg("weights").none(), nb::arg("place"), NoGil())
       .def("begin", &TrainingRun::begin, nb::arg("set"), nb::arg("num_samples"), nb::arg("validation").none(), NoGil())
       .def_prop_ro("is_finished", &TrainingRun::is_finished)
       .def_prop_ro("num_steps", &TrainingRun::num_steps)
@@ -319,7 +324,7 @@ void add_training(nb::module_& module) {
       .def_prop_ro("memory", &TrainingRun::memory)
       .def("advance", &TrainingRun::advance, NoGil())
       .def("step", &TrainingRun::step, nb::arg("rows"), nb::arg("labels").none(), nb::arg("targets").none(),
-           nb::arg("rate"), NoGil())
+           nb::arg("weights").none(), nb::arg("rate"), NoGil())
       .def("network", &TrainingRun::network, NoGil())
       .def("receipt", &TrainingRun::receipt, NoGil())
       .def("best", &TrainingRun::best)

@@ -342,7 +342,7 @@ def test_a_network_is_a_sequence_of_layers_with_a_density(network):
         network[4]
     without_places = varve.Network.from_scipy([sp.csr_array((0, 20))])
     assert without_places.density == 0 and repr(without_places).endswith("0 edges, density 0>")
-    with pytest.raises(varve.InputError, match="sample 0 has the label 7, expected 0 to -1, the last output"):
+    with pytest.raises(varve.InputError, match="sample 0 has the label 7, expected 0 to -1, the last class"):
         without_places.evaluate(np.ones((1, 20)), [7])
 
 

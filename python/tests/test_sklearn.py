@@ -107,7 +107,9 @@ def test_no_warning_for_models_of_scikit_learn(digits):
 
 @pytest.mark.parametrize("make", [varve.SparseClassifier, varve.SparseRegressor])
 def test_checks_of_scikit_learn(make):
-    results = check_estimator(make(), on_skip=None, on_fail=None)
+    mini_batches = "a sample of weight 2 is in one mini-batch, two equal samples are in any"
+    names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+    results = check_estimator(make(), on_skip=None, on_fail=None, expected_failed_checks=dict.fromkeys(names, mini_batches))
     failed = {result["check_name"]: str(result["exception"]) for result in results if result["status"] == "failed"}
     assert not failed
     assert sum(result["status"] == "passed" for result in results) > 40
@@ -147,12 +149,70 @@ def test_regression(digits):
     assert warm.fit(X, targets).history_[0].loss < varve.SparseRegressor((32,), epochs=3, random_state=1).fit(X, targets).history_[-1].loss
 
 
+def test_weights_of_samples_and_classes():
+    generator = np.random.default_rng(4)
+    X = generator.standard_normal((600, 5))
+    y = np.where(X[:, 0] + generator.standard_normal(600) > 1.5, "rare", "usual")
+    fits = [
+        varve.SparseClassifier((16,), density=1.0, epochs=10, random_state=1, class_weight=weight).fit(X, y)
+        for weight in (None, "balanced", {"rare": 600 / (2 * (y == "rare").sum()), "usual": 600 / (2 * (y == "usual").sum())})
+    ]
+    found = [(model.predict(X)[y == "rare"] == "rare").mean() for model in fits]
+    assert found[1] > found[0] + 0.2 and found[1] == found[2]
+    weights = np.where(y == "rare", 4.0, 1.0)
+    plain = varve.SparseClassifier((16,), epochs=3, random_state=1)
+    by_class = varve.SparseClassifier((16,), epochs=3, random_state=1, class_weight={"rare": 4.0})
+    hashes = [
+        model.fit(X, y, **given).network_.weights_hash()
+        for model, given in ((plain, {"sample_weight": weights}), (by_class, {}), (plain, {"sample_weight": 2 * weights}), (plain, {}))
+    ]
+    assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
+    parted = varve.SparseClassifier((16,), epochs=3, random_state=1, validation_fraction=0.2).fit(X, y, sample_weight=weights)
+    assert parted.best_epoch_ is not None
+    parts = [varve.SparseClassifier((16,), random_state=1, class_weight=weight) for weight in ({"rare": 4.0}, None)]
+    parts[0].partial_fit(X, y, classes=np.unique(y))
+    parts[1].partial_fit(X, y, classes=np.unique(y), sample_weight=weights)
+    assert parts[0].network_ == parts[1].network_
+    model = varve.SparseRegressor((16,), epochs=3, random_state=1)
+    assert model.fit(X, X[:, 0], sample_weight=weights).network_ != model.fit(X, X[:, 0]).network_
+    assert model.partial_fit(X, X[:, 0], sample_weight=weights).network_.num_outputs == 1
+    for options, given, sentence in (
+        ({}, {"sample_weight": -weights}, "sample_weight holds the value -"),
+        ({}, {"sample_weight": weights[1:]}, "sample_weight has the shape"),
+        ({}, {"sample_weight": 0 * weights}, "all weights of samples are zero"),
+        ({"class_weight": {"other": 1.0}}, {}, "class_weight has the class 'other'"),
+        ({"class_weight": "even"}, {}, "class_weight is 'even'"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            varve.SparseClassifier(**options).fit(X, y, **given)
+    with pytest.raises(ValueError, match="partial_fit does not know"):
+        varve.SparseClassifier(class_weight="balanced").partial_fit(X, y, classes=np.unique(y))
+
+
+def test_a_regressor_by_huber_follows_outliers_less():
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((400, 3))
+    clean = X @ [1.0, -2.0, 0.5]
+    y = np.where(generator.random(400) < 0.1, clean + 100, clean)
+    errors = {}
+    for loss in ("mean-square", "huber"):
+        model = varve.SparseRegressor((32,), density=1.0, loss=loss, delta=0.1, epochs=40, random_state=1).fit(X, y)
+        errors[loss] = np.median(np.abs(model.predict(X) - clean))
+    assert errors["huber"] < errors["mean-square"] / 2
+    assert varve.SparseRegressor((32,), loss="huber", random_state=1).partial_fit(X, y).network_.num_outputs == 1
+    for wrong in ("logistic", "squared_error"):
+        with pytest.raises(ValueError, match="mean-square"):
+            varve.SparseRegressor(loss=wrong).fit(X, y)
+    with pytest.raises(TypeError):
+        varve.SparseClassifier(loss="huber")
+
+
 def test_every_option_of_train_is_one_of_the_classifier(digits):
     """Except those of files, of answers that are no classes, and those with other names."""
     of_train = set(inspect.signature(varve.train).parameters)
     of_classifier = set(varve.SparseClassifier().get_params())
     assert of_train - of_classifier == {
-        *("network", "X", "labels", "targets", "validation", "loss", "seed", "checkpoint", "checkpoint_every", "receipt_every"),
+        *("network", "X", "labels", "targets", "sample_weight", "validation", "loss", "delta", "seed", "checkpoint", "checkpoint_every", "receipt_every"),
     }
     X, y = digits
     seen = []

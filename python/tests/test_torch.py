@@ -467,6 +467,32 @@ def test_brain_floats_are_samples():
         network.infer(X.to("meta"))
 
 
+@pytest.mark.parametrize(
+    "loss, criterion",
+    [
+        ({"loss": "logistic"}, nn.BCEWithLogitsLoss()),
+        ({"loss": "huber", "delta": 0.3}, nn.HuberLoss(delta=0.3)),
+        ({"loss": "mean-square"}, nn.MSELoss()),
+        ({"loss": "cross-entropy"}, nn.CrossEntropyLoss()),
+    ],
+)
+def test_losses_and_gradients_are_those_of_torch(loss, criterion):
+    generator = np.random.default_rng(3)
+    X, labels = generator.standard_normal((50, 12)), generator.integers(5, size=50)
+    has_labels = loss["loss"] == "cross-entropy"
+    answers = {"labels": labels} if has_labels else {"targets": generator.random((50, 5)).round(1)}
+    module = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, 5)).double()
+    start = varve.Network.from_torch(module)
+    found = criterion(module(torch.from_numpy(X)), torch.from_numpy(next(iter(answers.values()))))
+    found.backward()
+    assert start.evaluate(X, **answers, **loss, precision="float64").loss == pytest.approx(found.item(), rel=1e-12)
+    training = varve.Training(start, **loss, optimizer="sgd", precision="float64")
+    assert training.step(X, **answers, rate=1.0).loss == pytest.approx(found.item(), rel=1e-12)
+    for before, after, linear in zip(start, training.network, (module[0], module[2])):
+        np.testing.assert_allclose((before.weights - after.weights).toarray(), linear.weight.grad.numpy(), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(before.bias - after.bias, linear.bias.grad.numpy(), rtol=0, atol=1e-12)
+
+
 def test_batches_of_a_loader_are_steps():
     from torch.utils.data import DataLoader, TensorDataset
 

@@ -114,6 +114,97 @@ def test_targets(start, samples):
     assert by_targets.history[0].accuracy is None and by_labels.history[0].accuracy is not None
 
 
+def test_logistic_of_many_labels_takes_sparse_targets(start, samples):
+    X, labels = samples
+    targets = (np.eye(4)[labels] + np.eye(4)[labels[::-1]]).clip(0, 1)
+    dense, sparse = (varve.train(start, X, targets=form, loss="logistic", epochs=3, rate=0.5) for form in (targets, sp.csr_array(targets)))
+    assert dense.network == sparse.network and dense.history[-1].loss < dense.history[0].loss
+    found = dense.network.evaluate(X, targets=sp.csr_array(targets), loss="logistic")
+    outputs = dense.network.infer(X).astype(np.float64)
+    assert found.loss == pytest.approx(np.mean(np.logaddexp(0, outputs) - outputs * targets), rel=1e-6) and found.accuracy is None
+    by_labels, by_targets = (varve.train(start, X, loss="logistic", epochs=2, **answers) for answers in ({"labels": labels}, {"targets": np.eye(4)[labels]}))
+    assert by_labels.network == by_targets.network
+
+
+def test_logistic_of_one_output_takes_labels_of_two_classes(samples):
+    X, _ = samples
+    labels = (X[:, 0] > X[:, 1]).astype(int)
+    start = varve.generate.random([20, 30, 1], density=0.4, seed=2).with_initial_weights(activation="relu", last_activation="identity", seed=2)
+    trained = varve.train(start, X, labels, loss="logistic", epochs=30, rate=0.2, validation=(X, labels))
+    same = varve.train(start, X, targets=labels.reshape(-1, 1), loss="logistic", epochs=30, rate=0.2)
+    assert trained.network == same.network and trained.history[-1].validation_accuracy > 0.95
+    outputs = trained.network.infer(X)[:, 0]
+    found = trained.network.evaluate(X, labels, loss="logistic")
+    assert found.accuracy == np.mean((outputs > 0) == labels) == trained.history[-1].validation_accuracy
+    for answers in (labels + 1, -labels):
+        with pytest.raises(varve.InputError, match=r"has the label (2|-1), expected 0 to 1"):
+            varve.train(start, X, answers, loss="logistic")
+    with pytest.raises(varve.UsageError, match="give the loss logistic for labels 0 and 1"):
+        varve.train(start, X, labels)
+    one = varve.Training(start, loss="logistic").step(X[:1], labels[:1])
+    assert one.accuracy in (0, 1) and one.loss > 0
+
+
+def test_huber_is_half_of_mean_square_within_delta_and_lines_beyond(start, samples):
+    X, labels = samples
+    targets = np.eye(4)[labels]
+    square, wide, narrow = (start.evaluate(X, targets=targets, loss=loss, delta=delta).loss for loss, delta in (("mean-square", 1), ("huber", 1e9), ("huber", 0.1)))
+    assert 2 * wide == pytest.approx(square, rel=1e-14)
+    sizes = np.abs(start.infer(X).astype(np.float64) - targets)
+    assert narrow == pytest.approx(np.mean(np.where(sizes <= 0.1, sizes**2 / 2, 0.1 * (sizes - 0.05))), rel=1e-6)
+    hashes = [varve.train(start, X, targets=targets, loss="huber", delta=delta, epochs=2).network.weights_hash() for delta in (0.1, 1.0, 1.0)]
+    assert hashes[0] != hashes[1] == hashes[2]
+
+
+def test_weights_of_samples_multiply_losses_and_gradients(start, samples):
+    X, labels = samples
+    weights = np.random.default_rng(1).integers(0, 4, size=300).astype(float)
+    options = {"optimizer": "sgd", "precision": "float64"}
+
+    def step(rate, X, labels, **answers):
+        training = varve.Training(start, **options, batch=1000)
+        return training.step(X, labels, **answers, rate=rate).loss, training.network
+
+    loss, weighted = step(0.5, X, labels, sample_weight=weights)
+    repeated = np.repeat(np.arange(300), weights.astype(int))
+    other, expected = step(0.5 * len(repeated) / 300, X[repeated], labels[repeated])  # the mean divides by the number of samples
+    assert loss == pytest.approx(other * len(repeated) / 300, rel=1e-12)
+    for found, wanted in zip(weighted, expected):
+        np.testing.assert_allclose(found.weights.data, wanted.weights.data, rtol=0, atol=1e-13)
+    same = varve.train(start, X, labels, epochs=2, sample_weight=weights.tolist())
+    parts = varve.Training(start, epochs=2)
+    assert [epoch.loss for epoch in parts.epochs(X, labels, sample_weight=weights)] == [epoch.loss for epoch in same.history]
+    assert same.network != varve.train(start, X, labels, epochs=2).network
+    assert varve.train(start, X, labels, epochs=2, sample_weight=np.ones(300)).network == varve.train(start, X, labels, epochs=2).network
+    assert varve.train(start, X, labels, epochs=2, sample_weight=np.zeros(300)).network == start
+
+
+def test_weights_of_classes_are_weights_of_their_samples(start, samples):
+    X, labels = samples
+    labels = np.where(np.arange(300) % 3 > 0, 0, labels)
+    by_class, by_sample = (
+        varve.train(start, X, labels, epochs=2, **options).network
+        for options in ({"class_weight": {1: 2.5, 3: 0}}, {"sample_weight": np.array([1, 2.5, 1, 0])[labels]})
+    )
+    assert by_class == by_sample
+    counts = np.bincount(labels)
+    balanced, same = (
+        varve.train(start, X, labels, epochs=2, **options).network
+        for options in ({"class_weight": "balanced", "sample_weight": np.full(300, 0.5)}, {"sample_weight": 0.5 * (300 / (4 * counts))[labels]})
+    )
+    assert balanced == same
+    steps = [varve.Training(start, class_weight={1: 2.0}), varve.Training(start)]
+    steps[0].step(X[:100], labels[:100])
+    steps[1].step(X[:100], labels[:100], sample_weight=np.where(labels[:100] == 1, 2.0, 1.0))
+    assert steps[0].network == steps[1].network
+    with pytest.raises(varve.UsageError, match="step does not know all labels"):
+        varve.Training(start, class_weight="balanced").step(X, labels)
+    with pytest.raises(varve.UsageError, match="class_weight needs labels"):
+        varve.train(start, X, targets=np.eye(4)[labels], class_weight="balanced")
+    with pytest.raises(varve.UsageError, match="a receipt does not cover weights"):
+        varve.train(start, X, labels, sample_weight=np.ones(300), receipt_every=1)
+
+
 def test_validation_patience_and_best(start, samples):
     X, labels = samples
     result = varve.train(
@@ -417,6 +508,22 @@ def test_a_training_says_how_far_it_is(start, samples):
         ({"labels": [0, 1], "patience": 1}, "patience needs validation"),
         ({"labels": [0, 1], "optimizer": "newton"}, "no optimizer 'newton'"),
         ({"labels": [0, 1], "loss": "hinge"}, "no loss 'hinge'"),
+        ({"labels": [0, 1], "loss": "BCEWithLogitsLoss"}, "here it is 'logistic'"),
+        ({"labels": [0, 1], "sample_weight": [1.0]}, r"sample_weight has the shape \(1,\), expected \(2,\), one weight per sample"),
+        ({"labels": [0, 1], "sample_weight": [[1.0, 1.0]]}, r"sample_weight has the shape \(1, 2\)"),
+        ({"labels": [0, 1], "sample_weight": [1.0, -0.5]}, "sample_weight holds the value -0.5, expected finite numbers from 0 on"),
+        ({"labels": [0, 1], "sample_weight": [np.nan, 1.0]}, "sample_weight holds the value nan"),
+        ({"labels": [0, 1], "sample_weight": [1.0, np.inf]}, "sample_weight holds the value inf"),
+        ({"labels": [0, 1], "class_weight": "even"}, "class_weight is 'even', expected a dictionary"),
+        ({"labels": [0, 1], "class_weight": [1.0, 2.0, 1.0, 1.0]}, "expected a dictionary"),
+        ({"labels": [0, 1], "class_weight": {4: 1.0}}, "class_weight has the label 4, expected 0 to 3"),
+        ({"labels": [0, 1], "class_weight": {0: -1.0}}, "class_weight of 0 is -1.0, expected a finite number from 0 on"),
+        ({"labels": [0, 1], "class_weight": {0: np.nan}}, "class_weight of 0 is nan"),
+        ({"targets": [[0.5, 0.0, 1.0, 1.5]] * 2, "loss": "logistic"}, "targets of X hold the value 1.5, expected 0 to 1 with the loss logistic"),
+        ({"targets": sp.csr_array([[0.5, 0.0, -1.0, 1.0]] * 2), "loss": "logistic"}, "hold the value -1.0, expected 0 to 1"),
+        ({"labels": [0, 4], "loss": "logistic"}, "sample 1 has the label 4, expected 0 to 3"),
+        ({"targets": [[1.0] * 4] * 2, "loss": "huber", "delta": 0}, "delta of the loss huber is 0, expected a positive number"),
+        ({"targets": [[1.0] * 4] * 2, "loss": "huber", "delta": np.nan}, "delta of the loss huber is nan"),
         ({"labels": [0, 1], "rate": -1.0}, "-1"),
         ({"labels": [0, 1], "epochs": 0}, "at least 1 epoch"),
         ({"labels": [0, 1], "epochs": -1}, "epochs is -1, expected at least 0$"),

@@ -402,23 +402,26 @@ def to_sample_rows(samples: Any, num_inputs: int, place: str = "X") -> _core.Com
     return found if isinstance(found, _core.CompressedRows) else dense_to_rows(found)
 
 
-def to_targets(targets: Any, num_outputs: int, place: str = "targets") -> _core.CompressedRows:
-    """Wanted outputs as compressed rows. Raises InputError if one is not finite."""
+def to_targets(targets: Any, num_outputs: int, loss: str | None, place: str = "targets") -> _core.CompressedRows:
+    """Wanted outputs as compressed rows. Raises InputError if one is not finite, or not from 0 to 1 with the loss logistic."""
     rows = targets if is_sparse(targets) else to_numpy(targets, place)
     require_width(rows.shape, num_outputs, place)
     values = to_csr(rows, place).data if is_sparse(rows) else rows
     is_finite = np.isfinite(values)
     if not is_finite.all():
         raise InputError(f"{place} hold the value {values[~is_finite][0]}, expected finite numbers")
+    is_outside = (values < 0) | (values > 1)
+    if loss == "logistic" and is_outside.any():
+        raise InputError(f"{place} hold the value {values[is_outside][0]}, expected 0 to 1 with the loss logistic")
     return to_sample_rows(rows, num_outputs, place)
 
 
-def require_classes(num_outputs: int) -> None:
-    """Raises UsageError about a network of one output, whose softmax is 1 for every sample."""
-    if num_outputs == 1:
+def require_classes(num_outputs: int, loss: str | None) -> None:
+    """Raises UsageError about a network of one output, whose softmax is 1 for every sample, unless the loss is logistic."""
+    if num_outputs == 1 and loss != "logistic":
         raise UsageError(
-            "the network has one output, so that labels say nothing: give targets=labels.reshape(-1, 1) with the loss mean-square, or "
-            "a network of two outputs"
+            "the network has one output, so that labels say nothing: give the loss logistic for labels 0 and 1, "
+            "targets=labels.reshape(-1, 1) with the loss mean-square, or a network of two outputs"
         )
 
 
@@ -436,6 +439,35 @@ def to_labels(labels: Any, num_samples: int, place: str = "labels") -> np.ndarra
     if array.dtype.kind in "uf" and array.size and not (array.min() >= -(2**63) and array.max() < 2**63):
         raise InputError(f"{place} are {array.min()} to {array.max()}, expected the index of an output for each sample")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def to_weights(weights: Any, num_samples: int, place: str = "sample_weight") -> np.ndarray:
+    """Weights of samples, float64 [samples]. Raises InputError unless there is one for each, finite and not negative."""
+    array = np.ascontiguousarray(to_numpy(weights, place), dtype=np.float64)
+    if array.shape != (num_samples,):
+        raise InputError(f"{place} has the shape {shape_text(array.shape)}, expected ({num_samples},), one weight per sample")
+    is_right = np.isfinite(array) & (array >= 0)
+    if not is_right.all():
+        raise InputError(f"{place} holds the value {array[~is_right][0]}, expected finite numbers from 0 on")
+    return array
+
+
+def weights_of(sample_weight: Any, class_weight: Any, labels: np.ndarray | None, num_samples: int) -> np.ndarray | None:
+    """What each sample counts, [samples]: its own weight times that of its class; None without any. class_weight: a dictionary
+    from labels, "balanced", or None."""
+    weights = None if sample_weight is None else to_weights(sample_weight, num_samples)
+    if class_weight is None:
+        return weights
+    if labels is None:
+        raise UsageError("class_weight needs labels; targets take sample_weight")
+    factors = np.ones(num_samples)
+    if isinstance(class_weight, str):
+        classes, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        factors = (num_samples / (len(classes) * counts))[places]
+    else:
+        for label, weight in class_weight.items():
+            factors[labels == label] = weight
+    return to_weights(factors if weights is None else weights * factors, num_samples, "class_weight")
 
 
 def to_precision(precision: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
-from typing import Any, Sequence, TypeVar
+from typing import Any, Mapping, Sequence, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -14,12 +14,37 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import generate
+from ._arrays import weights_of
 from ._activation import ActivationLike
 from ._network import Network
-from ._options import refuse_names_of_others
+from ._options import refuse_names_of_others, to_name
 from ._training import Epoch, Training, train, with_the_options_of_training
 
 _Self = TypeVar("_Self", bound="_SparseEstimator")
+
+
+def _constructor(*, without: Sequence[str] = (), **defaults: Any) -> Any:
+    """The __init__ of an estimator: its own parameters, and those of a Training but for some, with other defaults."""
+    kept = ("seed", "checkpoint", "checkpoint_every", "receipt_every")
+
+    @refuse_names_of_others
+    @with_the_options_of_training(without=(*kept, *without), batch=32, epochs=60, **defaults)
+    def __init__(
+        self: Any,
+        hidden: Sequence[int] | int = (128,),
+        *,
+        density: float = 0.2,
+        activation: ActivationLike = "relu",
+        initial: str = "he",
+        validation_fraction: float = 0.0,
+        random_state: Any = None,
+        warm_start: bool = False,
+        **options: Any,
+    ) -> None:
+        own = {"density": density, "activation": activation, "initial": initial, "validation_fraction": validation_fraction}
+        self.__dict__.update(own, hidden=hidden, random_state=random_state, warm_start=warm_start, **options)
+
+    return __init__
 
 
 class _SparseEstimator(BaseEstimator):
@@ -43,23 +68,6 @@ class _SparseEstimator(BaseEstimator):
     random_state: Any
     warm_start: bool
 
-    @refuse_names_of_others
-    @with_the_options_of_training(without=("loss", "seed", "checkpoint", "checkpoint_every", "receipt_every"), batch=32, epochs=60)
-    def __init__(
-        self,
-        hidden: Sequence[int] | int = (128,),
-        *,
-        density: float = 0.2,
-        activation: ActivationLike = "relu",
-        initial: str = "he",
-        validation_fraction: float = 0.0,
-        random_state: Any = None,
-        warm_start: bool = False,
-        **options: Any,
-    ) -> None:
-        own = {"density": density, "activation": activation, "initial": initial, "validation_fraction": validation_fraction}
-        self.__dict__.update(own, hidden=hidden, random_state=random_state, warm_start=warm_start, **options)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -69,9 +77,10 @@ class _SparseEstimator(BaseEstimator):
         return {**super().__getstate__(), "_steps": None}
 
     def _options(self) -> dict[str, Any]:
-        """The parameters that a Training has, too."""
+        """The parameters that a Training has, too, but for class_weight, which becomes part of the samples' weights."""
         parameters = self.get_params(deep=False)
-        return {name: parameters[name] for name in inspect.signature(Training).parameters if name in parameters}
+        names = inspect.signature(Training).parameters
+        return {name: parameters[name] for name in names if name in parameters and name != "class_weight"}
 
     def _seed(self) -> int:
         if isinstance(self.random_state, numbers.Integral):
@@ -83,30 +92,37 @@ class _SparseEstimator(BaseEstimator):
             self.initial, activation=self.activation, last_activation="identity", seed=seed
         )
 
-    def _fit(self: _Self, start: Network, X: Any, answers: np.ndarray, strata: Any, seed: int) -> _Self:
-        """Trains with all samples, or with those that validation leaves."""
+    def _fit(self: _Self, start: Network, X: Any, answers: np.ndarray, strata: Any, seed: int, weights: np.ndarray | None) -> _Self:
+        """Trains with all samples, or with those that validation leaves. weights: of the samples; scaled to the mean 1."""
         validation = None
+        if weights is not None:
+            if not weights.any():
+                raise ValueError("all weights of samples are zero, expected some above")
+            weights = weights / weights.mean()
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is {self.validation_fraction}, expected at least 0 and below 1")
         if self.validation_fraction > 0:
-            X, X_validation, answers, other_answers = train_test_split(
-                X, answers, test_size=self.validation_fraction, stratify=strata, random_state=seed
+            X, X_validation, answers, other_answers, *parts = train_test_split(
+                X, answers, *([] if weights is None else [weights]), test_size=self.validation_fraction, stratify=strata, random_state=seed
             )
+            weights = parts[0] if parts else None
             validation = (X_validation, other_answers)
-        training = train(start, X, validation=validation, seed=seed, **{self._answers: answers}, **self._options())
+        answered = {self._answers: answers, "sample_weight": weights}
+        training = train(start, X, validation=validation, seed=seed, **answered, **self._options())
         self._steps = None
         self._trained = training.best
         self.network_, self.history_, self.best_epoch_ = self._of_answers(self._trained), training.history, training.best_epoch
         return self
 
-    def _fit_part(self: _Self, X: Any, answers: np.ndarray) -> _Self:
+    def _fit_part(self: _Self, X: Any, answers: np.ndarray, weights: np.ndarray | None) -> _Self:
         """Takes steps with these samples, in their order."""
         if self._steps is None:
             options = {**self._options(), "rate_schedule": "constant", "warm_up": 0, "seed": self._seed()}
             self._steps = Training(self._trained, **options)
         for first in range(0, X.shape[0], self.batch):
-            part: dict[str, Any] = {self._answers: answers[first : first + self.batch]}
-            self._steps.step(X[first : first + self.batch], **part)
+            part = slice(first, first + self.batch)
+            answered = {self._answers: answers[part], "sample_weight": None if weights is None else weights[part]}
+            self._steps.step(X[part], **answered)
         self._trained = self._steps.network
         self.network_ = self._of_answers(self._trained)
         return self
@@ -132,21 +148,25 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
         decides which epoch's network is kept; 0: none. ``patience`` needs it
     :param random_state: seed of edges, weights, the order of samples and of the places of ``pattern="set"``
     :param warm_start: fit() goes on from the network of the fit before, with the same classes
+    :param class_weight: as in :class:`Training`, but a dictionary has the classes as y names them
     :param options: those of :class:`Training`, ``batch`` and ``epochs`` excepted with its defaults: 60 epochs of batches of
-        32, as samples are few where estimators are used. It has no ``loss``, ``checkpoint`` and ``seed``
+        32, as samples are few where estimators are used. It has no ``loss``, ``delta``, ``checkpoint`` and ``seed``
 
     After fit: ``network_`` (the trained :class:`Network`), ``history_`` (a list of :class:`Epoch`), ``best_epoch_`` (None
     without a validation_fraction), ``classes_`` and ``n_features_in_``.
     """
 
+    class_weight: Any
     classes_: np.ndarray  #: all classes in ascending order
     _answers = "labels"
+    __init__ = _constructor(without=("loss", "delta"))
 
-    def fit(self, X: Any, y: Any) -> SparseClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseClassifier:
         """Train a new network; with ``warm_start`` that of the fit before.
 
         :param X: samples [samples, features], dense or of scipy.sparse
         :param y: the class of each sample, [samples]
+        :param sample_weight: what each sample counts, [samples], from 0 on. The products with ``class_weight`` are scaled to the mean 1
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32))
         check_classification_targets(y)
@@ -161,9 +181,9 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
         else:
             start = self._new_network(X.shape[1], len(classes), seed)
         self.classes_ = classes
-        return self._fit(start, X, labels, labels, seed)
+        return self._fit(start, X, labels, labels, seed, self._weights(sample_weight, labels))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> SparseClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> SparseClassifier:
         """Train with some samples, each once: steps with ``batch`` samples at a time, in their order, at the rate without schedule.
 
         The moments of the optimizer go on from call to call, but neither with a pickle nor from fit().
@@ -171,7 +191,10 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
         :param X: samples [samples, features], dense or of scipy.sparse
         :param y: the class of each sample, [samples]
         :param classes: all classes that will come; needed in the first call
+        :param sample_weight: what each sample counts, [samples], from 0 on; not scaled. ``class_weight`` must be a dictionary here
         """
+        if isinstance(self.class_weight, str):
+            raise ValueError("partial_fit does not know all classes' samples, which class_weight='balanced' needs: give a dictionary")
         is_first = not hasattr(self, "network_")
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first)
         check_classification_targets(y)
@@ -185,7 +208,20 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
             raise ValueError(f"y has classes that are not among {all_classes}")
         if is_first:
             self.classes_, self._trained = all_classes, self._new_network(X.shape[1], len(all_classes), self._seed())
-        return self._fit_part(X, labels)
+        return self._fit_part(X, labels, self._weights(sample_weight, labels))
+
+    def _weights(self, sample_weight: Any, labels: np.ndarray) -> np.ndarray | None:
+        """What each sample counts. class_weight has the names of classes, labels their numbers."""
+        weight_of = self.class_weight
+        if isinstance(weight_of, Mapping):
+            number_of = {name: number for number, name in enumerate(self.classes_.tolist())}
+            unknown = [name for name in weight_of if name not in number_of]
+            if unknown:
+                raise ValueError(f"class_weight has the class {unknown[0]!r}, expected those of classes_, {self.classes_}")
+            weight_of = {number_of[name]: weight for name, weight in weight_of.items()}
+        elif not (weight_of is None or isinstance(weight_of, str) and weight_of == "balanced"):
+            raise ValueError(f"class_weight is {weight_of!r}, expected a dictionary from classes to numbers, or 'balanced'")
+        return weights_of(sample_weight, weight_of, labels, len(labels))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """The outputs of the network: [samples, classes]; for two classes their difference, [samples]."""
@@ -205,27 +241,33 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
 
 
 class SparseRegressor(RegressorMixin, _SparseEstimator):
-    """A regressor for one or several numbers, by the loss mean-square, whose network has random sparse edges from the beginning.
+    """A regressor for one or several numbers whose network has random sparse edges from the beginning.
 
     Training sees each target less its mean, divided by its standard deviation, both of the first call of fit() or
-    partial_fit() that made the network; losses are in these units. All parameters are those of :class:`SparseClassifier`.
+    partial_fit() that made the network; losses are in these units. Other parameters are those of :class:`SparseClassifier`.
+
+    :param loss: "mean-square", or "huber" for targets with outliers
+    :param delta: of huber: the error, in standard deviations of the target, from which on the loss is a line
 
     After fit: ``network_`` (the trained :class:`Network`, whose last layer gives targets as they were), ``history_`` (a list of
     :class:`Epoch`), ``best_epoch_`` (None without a validation_fraction) and ``n_features_in_``.
     """
 
+    loss: str
     _answers = "targets"
+    __init__ = _constructor(without=("class_weight",), loss="mean-square")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> SparseRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseRegressor:
         """Train a new network; with ``warm_start`` that of the fit before.
 
         :param X: samples [samples, features], dense or of scipy.sparse
         :param y: the wanted numbers of each sample, [samples] or [samples, outputs]
+        :param sample_weight: what each sample counts, [samples], from 0 on, scaled to the mean 1
         """
         X, targets = self._taken(X, y, True)
         seed = self._seed()
@@ -234,15 +276,16 @@ class SparseRegressor(RegressorMixin, _SparseEstimator):
             start = self._trained
         else:
             start = self._begun(X, targets, seed)
-        return self._fit(start, X, (targets - self._mean) / self._deviation, None, seed)
+        return self._fit(start, X, (targets - self._mean) / self._deviation, None, seed, weights_of(sample_weight, None, None, len(targets)))
 
-    def partial_fit(self, X: Any, y: Any) -> SparseRegressor:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseRegressor:
         """Train with some samples, each once: steps with ``batch`` samples at a time, in their order, at the rate without schedule.
 
         The moments of the optimizer go on from call to call, but neither with a pickle nor from fit().
 
         :param X: samples [samples, features], dense or of scipy.sparse
         :param y: the wanted numbers of each sample, [samples] or [samples, outputs]
+        :param sample_weight: what each sample counts, [samples], from 0 on; not scaled
         """
         is_first = not hasattr(self, "network_")
         X, targets = self._taken(X, y, is_first)
@@ -250,7 +293,8 @@ class SparseRegressor(RegressorMixin, _SparseEstimator):
             self._trained = self._begun(X, targets, self._seed())
         else:
             self._require_same(X.shape[1], targets.shape[1])
-        return self._fit_part(X, (targets - self._mean) / self._deviation)
+        weights = weights_of(sample_weight, None, None, len(targets))
+        return self._fit_part(X, (targets - self._mean) / self._deviation, weights)
 
     def predict(self, X: Any) -> np.ndarray:
         """The numbers of each sample, float64: [samples], or [samples, outputs] if y had two dimensions in the last fit."""
@@ -272,6 +316,8 @@ class SparseRegressor(RegressorMixin, _SparseEstimator):
 
     def _taken(self, X: Any, y: Any, is_first: bool) -> tuple[Any, np.ndarray]:
         """Samples, and targets [samples, outputs]."""
+        if to_name(self.loss, "loss") not in ("mean-square", "huber"):
+            raise ValueError(f"the loss of a regressor is {self.loss!r}, expected 'mean-square' or 'huber'")
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True, reset=is_first
         )

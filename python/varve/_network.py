@@ -450,20 +450,30 @@ class Network:
     # --- judging
 
     def evaluate(
-        self, X: Any, labels: Any = None, *, targets: Any = None, loss: str | None = None, top: int = 5, **options: Unpack[RunOptions]
+        self,
+        X: Any,
+        labels: Any = None,
+        *,
+        targets: Any = None,
+        loss: str | None = None,
+        delta: float = 1.0,
+        top: int = 5,
+        **options: Unpack[RunOptions],
     ) -> Evaluation:
         """Measure how well the network answers.
 
         :param X: samples [samples, inputs], or the name of a file, whose labels or targets are taken if none are given
         :param labels: the index of the right output of each sample, [samples], or the name of a file with them
         :param targets: wanted outputs, [samples, outputs], or the name of a file with them
-        :param loss: "cross-entropy" (needs labels; the default with labels) or "mean-square"
+        :param loss: "cross-entropy" (needs labels; the default with labels), "mean-square" (the default with targets), "logistic"
+            (binary cross-entropy of the sigmoid of each output; a network of one output takes labels 0 and 1) or "huber"
+        :param delta: of huber: the error from which on the loss is a line
         :param top: a label counts for top_accuracy if it is among so many largest outputs
         :param options: those of :meth:`run`
         """
         from ._evaluation import evaluate
 
-        return evaluate(self, X, labels, targets, loss, top, options)
+        return evaluate(self, X, labels, targets, loss, delta, top, options)
 
     def verify(self, X: Any, result: Any, *, exact: bool = False, tolerance: float = 1e-3) -> Verdict:
         """Compare a result with plain loops in double, or with exact arithmetic.

@@ -49,7 +49,7 @@ def refuse_names_of_others(method: Callable[_Parameters, _Result]) -> Callable[_
 
 
 _OWN_WORDS = (
-    *(*_core.optimizer_names(), "constant", "step", "cosine", "set", "rigl", "keep", "cross-entropy", "mean-square"),
+    *(*_core.optimizer_names(), *_core.loss_names(), "constant", "step", "cosine", "set", "rigl", "keep"),
     *("cuda", "hip", "openmp", "serial"),
 )
 #: Words that options take elsewhere, in small letters without separators, and those that they take here.
@@ -57,6 +57,8 @@ _WORDS_ELSEWHERE = {
     **{word.replace("-", ""): word for word in _OWN_WORDS},
     **dict.fromkeys(("crossentropyloss", "categoricalcrossentropy", "sparsecategoricalcrossentropy", "nllloss", "logloss"), "cross-entropy"),
     **dict.fromkeys(("mse", "mseloss", "meansquarederror", "squarederror"), "mean-square"),
+    **dict.fromkeys(("bce", "bcewithlogits", "bcewithlogitsloss", "binarycrossentropy", "binarylogloss", "sigmoid"), "logistic"),
+    **dict.fromkeys(("huberloss", "smoothl1", "smoothl1loss"), "huber"),
     **dict.fromkeys(("cosineannealing", "cosineannealinglr", "cosinedecay"), "cosine"),
     **{"steplr": "step", "cpu": "openmp", "rocm": "hip", "static": "keep", "fixed": "keep"},
 }
@@ -99,6 +101,11 @@ def to_seed(value: Any) -> int:
 def to_optional_count(value: Any, name: str, least: int = 0) -> int | None:
     """The same, also for None."""
     return None if value is None else to_count(value, name, least)
+
+
+def takes_targets(loss: str | None) -> bool:
+    """Whether a loss, if one is given, prefers targets to labels where a file holds both."""
+    return loss not in (None, "cross-entropy")
 
 
 def to_number(value: Any, name: str) -> float:

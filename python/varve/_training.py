@@ -8,13 +8,13 @@ import math
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 from . import _arrays, _core, _files, _pictures
 from ._errors import InputError, UsageError
 from ._files import Path
 from ._network import Network
-from ._options import refuse_names_of_others, to_count, to_name, to_number, to_optional_count, to_seed
+from ._options import refuse_names_of_others, takes_targets, to_count, to_name, to_number, to_optional_count, to_seed
 from ._receipt import TrainingReceipt
 from ._results import Evaluation
 
@@ -22,7 +22,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Options of a training: names, numbers, whole numbers, and whole numbers or None.
 _NAMES = ("optimizer", "pattern", "pattern_schedule")
-_NUMBERS = ("rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
+_NUMBERS = ("delta", "rate_factor", "momentum", "beta1", "beta2", "epsilon", "l2", "pattern_fraction", "pattern_until")
 _COUNTS = ("rate_every", "warm_up", "batch", "epochs", "pattern_every")
 _OPTIONAL_COUNTS = ("patience", "micro_batch", "checkpoint_every", "receipt_every", "memory_limit", "device_memory_limit")
 
@@ -35,7 +35,7 @@ class Epoch:
     num_steps: int  #: steps of the training so far
     rate: float  #: of the last step
     loss: float  #: mean over the samples, each before its step
-    accuracy: float | None  #: share of samples with the right largest output; None with targets
+    accuracy: float | None  #: share of samples whose predicted class is right; None with targets
     validation_loss: float | None  #: after the epoch; None without validation
     validation_accuracy: float | None  #: after the epoch; None without validation or with targets
     dropped_edges: int = 0  #: edges that changes of the pattern dropped, and grew elsewhere
@@ -57,7 +57,12 @@ class Training:
     limit. A training that is pickled cannot go on, but keeps its networks and history.
 
     :param network: the network to begin with, such as ``generate.random(...).with_initial_weights()``; it is not changed
-    :param loss: "cross-entropy" (with labels, the default there) or "mean-square"
+    :param loss: "cross-entropy" (with labels, the default there), "mean-square" (the default with targets), "logistic" (the mean over
+        the outputs of the binary cross-entropy of the output's sigmoid and a target from 0 to 1; targets of many labels may be a
+        sparse matrix, and a network of one output takes labels 0 and 1) or "huber"
+    :param delta: of huber: the error from which on the loss is a line
+    :param class_weight: what the samples of a class count, a dictionary from labels to numbers (others: 1), or "balanced", which
+        lets all classes count the same: samples / (classes * samples of the class). It multiplies ``sample_weight``
     :param optimizer: "sgd", "momentum", "nesterov", "adam" or "adamw"
     :param rate: learning rate; 0.05 by default, of the Adam family 0.001
     :param rate_schedule: "constant", "step" (times ``rate_factor`` every ``rate_every`` epochs) or "cosine", the default
@@ -100,6 +105,8 @@ class Training:
         network: Network,
         *,
         loss: str | None = None,
+        delta: float = 1.0,
+        class_weight: Mapping[int, float] | str | None = None,
         optimizer: str = "momentum",
         rate: float | None = None,
         rate_schedule: str | None = None,
@@ -136,6 +143,7 @@ class Training:
             raise TypeError(f"network is {type(network).__name__}, expected a varve.Network")
         self._options = given
         self._settings = _settings(given)
+        _require_class_weight(class_weight, network, given["loss"])
         self._run: Any = None  # from the first samples on, to the end of the epochs
         self._has_labels: bool | None = None
         self._goes_by_epochs = self._is_stopped = False
@@ -145,7 +153,9 @@ class Training:
 
     # --- running
 
-    def epochs(self, X: Any = None, labels: Any = None, *, targets: Any = None, validation: Any = None) -> Iterator[Epoch]:
+    def epochs(
+        self, X: Any = None, labels: Any = None, *, targets: Any = None, sample_weight: Any = None, validation: Any = None
+    ) -> Iterator[Epoch]:
         """Train epoch by epoch. In the loop, :attr:`network` is the network after the epoch that it got.
 
         Leaving the loop, :meth:`stop` and Ctrl-C end the epochs; ``epochs()`` without samples goes on then.
@@ -153,17 +163,21 @@ class Training:
         :param X: samples [samples, inputs], or the name of a file, whose labels or targets are taken if none are given
         :param labels: the index of the right output of each sample, [samples], or the name of a file with them
         :param targets: wanted outputs [samples, outputs], or the name of a file with them, in place of labels
+        :param sample_weight: what each sample counts, [samples], from 0 on: its loss and its errors are multiplied by it, and divided
+            by the number of samples as without weights. Validation has none
         :param validation: samples and their labels (or targets) to measure with after each epoch, or the name of a file
         :raises InputError: if samples or answers do not fit, or weights become infinite
         """
         if X is not None:
-            self._begin(X, labels, targets, validation)
+            self._begin(X, labels, targets, sample_weight, validation)
         elif not self._goes_by_epochs:
             raise UsageError("epochs needs samples the first time: epochs(X, labels)")
         self._is_stopped = False
         return self._remaining_epochs()
 
-    def step(self, X: Any, labels: Any = None, *, targets: Any = None, rate: float | None = None) -> Evaluation:
+    def step(
+        self, X: Any, labels: Any = None, *, targets: Any = None, sample_weight: Any = None, rate: float | None = None
+    ) -> Evaluation:
         """Take one step with a mini-batch, such as one of a DataLoader, which is not kept.
 
         The caller decides on batches and their order. Equal batches give equal bits, those of :meth:`epochs` too. The pattern
@@ -172,6 +186,7 @@ class Training:
         :param X: samples [samples, inputs], no more than ``batch``, or than in the first step if they were more
         :param labels: the index of the right output of each sample, [samples]
         :param targets: wanted outputs [samples, outputs], in place of labels
+        :param sample_weight: what each sample counts, [samples], as in :meth:`epochs`
         :param rate: learning rate of this step; by default that of the training, without a schedule
         :returns: loss and accuracy before the step
         :raises InputError: if samples or answers do not fit, or weights become infinite
@@ -187,7 +202,9 @@ class Training:
         rate = self._settings.rate if rate is None else to_number(rate, "rate")
         if not 0 < rate < math.inf:
             raise UsageError(f"rate is {rate:g}, expected a positive number")
-        parts = _to_parts(self._state.network, X, labels if has_labels else targets, has_labels, "X")
+        if self._options["class_weight"] == "balanced":
+            raise UsageError("step does not know all labels, which class_weight='balanced' needs: give a dictionary")
+        parts = self._parts(X, labels if has_labels else targets, has_labels, "X", sample_weight)
         if self._run is None:
             self._settings.batch = max(self._settings.batch, num_samples)
             self._run = self._prepared(self._settings.batch, has_labels)
@@ -278,7 +295,7 @@ class Training:
     # --- inside
 
     def _answered(self, X: Any, labels: Any, targets: Any) -> tuple[Any, Any, Any, bool]:
-        X, labels, targets = _files.answered(X, labels, targets, self._state.network.num_inputs, self._options["loss"] == "mean-square")
+        X, labels, targets = _files.answered(X, labels, targets, self._state.network.num_inputs, takes_targets(self._options["loss"]))
         if (labels is None) == (targets is None):
             raise UsageError("training needs labels or targets, one of the two")
         return X, labels, targets, labels is not None
@@ -297,19 +314,18 @@ class Training:
         self._memory = run.memory[:2]
         return run
 
-    def _begin(self, X: Any, labels: Any, targets: Any, validation: Any) -> None:
+    def _begin(self, X: Any, labels: Any, targets: Any, sample_weight: Any, validation: Any) -> None:
         if self._goes_by_epochs or self._run is not None:
             raise UsageError("this training has its samples: epochs() continues with them")
         X, labels, targets, has_labels = self._answered(X, labels, targets)
-        network = self._state.network
         if self._options["patience"] is not None and validation is None:
             raise UsageError("patience needs validation")
         num_samples = _arrays.shape_of(X)[0]
         self._goes_by_epochs = True
         try:
             run = self._prepared(num_samples, has_labels)
-            training_set = run.add_samples(*_to_parts(network, X, labels if has_labels else targets, has_labels, "X"), "X")
-            validation_set = None if validation is None else _add_validation(run, network, validation, has_labels)
+            training_set = run.add_samples(*self._parts(X, labels if has_labels else targets, has_labels, "X", sample_weight), "X")
+            validation_set = None if validation is None else self._add_validation(run, validation, has_labels)
             run.begin(training_set, num_samples, validation_set)
         except BaseException:
             self._goes_by_epochs = False
@@ -317,6 +333,32 @@ class Training:
         self._run, self._has_labels = run, has_labels
         if run.best_epoch > 0 and run.best() is None:
             warnings.warn(f"the checkpoint lacks the network of the best epoch, {run.best_epoch}; best is the last one", stacklevel=4)
+
+    def _parts(self, X: Any, answers: Any, are_labels: bool, place: str, sample_weight: Any) -> tuple[Any, Any, Any, Any]:
+        """Samples, labels, targets and weights for the C++ part, with which to train."""
+        parts = _to_parts(self._state.network, self._options["loss"], X, answers, are_labels, place)
+        weights = _arrays.weights_of(sample_weight, self._options["class_weight"], parts[1], _arrays.shape_of(X)[0])
+        if weights is not None and self._options["receipt_every"] is not None:
+            raise UsageError("a receipt does not cover weights of samples and classes; train without receipt_every")
+        return (*parts, weights)
+
+    def _add_validation(self, run: Any, validation: Any, has_labels: bool) -> int:
+        """Adds the samples to validate with, a pair, or a file or samples that hold their answers; returns their number of set."""
+        network = self._state.network
+        if _files.is_path(validation) or isinstance(validation, _files.Samples):
+            validation = (validation, None)
+        if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+            raise InputError("validation is not a pair, expected (samples, labels), (samples, targets) or the name of a file")
+        X, answers = validation
+        labels, targets = (answers, None) if has_labels else (None, answers)
+        X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, not has_labels)
+        answers = labels if has_labels else targets
+        if answers is None:
+            raise InputError(f"validation holds no {'labels' if has_labels else 'targets'}, but training has them")
+        parts = _to_parts(network, self._options["loss"], X, answers, has_labels, "validation")
+        if _arrays.shape_of(X)[0] == 0:
+            raise InputError("validation holds no samples")
+        return run.add_samples(*parts, None, "validation")
 
     def _remaining_epochs(self) -> Iterator[Epoch]:
         if self._run is None:
@@ -397,7 +439,9 @@ def with_the_options_of_training(*, without: Sequence[str] = (), **defaults: Any
 
 @refuse_names_of_others
 @with_the_options_of_training()
-def train(network: Network, X: Any, labels: Any = None, *, targets: Any = None, validation: Any = None, **options: Any) -> Training:
+def train(
+    network: Network, X: Any, labels: Any = None, *, targets: Any = None, sample_weight: Any = None, validation: Any = None, **options: Any
+) -> Training:
     """Train the weights and biases of a network, and move its edges if wanted. The network given is not changed.
 
     Ctrl-C between two steps ends the training with a warning; what is returned holds what there is.
@@ -406,13 +450,14 @@ def train(network: Network, X: Any, labels: Any = None, *, targets: Any = None, 
     :param X: samples [samples, inputs], or the name of a file, whose labels or targets are taken if none are given
     :param labels: the index of the right output of each sample, [samples], or the name of a file with them
     :param targets: wanted outputs [samples, outputs], or the name of a file with them, in place of labels
+    :param sample_weight: what each sample counts, [samples], as in :meth:`Training.epochs`
     :param validation: samples and their labels (or targets) to measure with after each epoch, or the name of a file
     :param options: those of :class:`Training`, which runs epochs one by one and takes single steps
     :returns: the training after its epochs, which does not hold the samples any more
     :raises InputError: if samples or answers do not fit, or weights become infinite
     """
     training = Training(network, **options)
-    for _ in training.epochs(X, labels, targets=targets, validation=validation):
+    for _ in training.epochs(X, labels, targets=targets, sample_weight=sample_weight, validation=validation):
         pass
     training._end()
     return training
@@ -478,6 +523,20 @@ def _settings(given: dict[str, Any]) -> _core.TrainingSettings:
     return settings
 
 
+def _require_class_weight(class_weight: Any, network: Network, loss: str | None) -> None:
+    """Raises UsageError unless weights are "balanced", or finite and not negative, and belong to classes of the network."""
+    if class_weight is None or isinstance(class_weight, str) and class_weight == "balanced":
+        return
+    if not isinstance(class_weight, Mapping):
+        raise UsageError(f"class_weight is {class_weight!r}, expected a dictionary from labels to numbers, or 'balanced'")
+    num_classes = 2 if loss == "logistic" and network.num_outputs == 1 else network.num_outputs
+    for label, weight in class_weight.items():
+        if not 0 <= to_count(label, "a label of class_weight") < num_classes:
+            raise UsageError(f"class_weight has the label {label}, expected 0 to {num_classes - 1}")
+        if not 0 <= to_number(weight, f"class_weight of {label}") < math.inf:
+            raise UsageError(f"class_weight of {label} is {weight}, expected a finite number from 0 on")
+
+
 def _keep_every(recompute: str | int) -> int | None:
     """The number of layers of which one keeps its activations; None: as memory allows."""
     if recompute == "auto":
@@ -503,30 +562,12 @@ def _to_epoch(found: Any, has_labels: bool) -> Epoch:
     )
 
 
-def _add_validation(run: Any, network: Network, validation: Any, has_labels: bool) -> int:
-    """Adds the samples to validate with, a pair, or a file or samples that hold their answers; returns their number of set."""
-    if _files.is_path(validation) or isinstance(validation, _files.Samples):
-        validation = (validation, None)
-    if not isinstance(validation, (tuple, list)) or len(validation) != 2:
-        raise InputError("validation is not a pair, expected (samples, labels), (samples, targets) or the name of a file")
-    X, answers = validation
-    labels, targets = (answers, None) if has_labels else (None, answers)
-    X, labels, targets = _files.answered(X, labels, targets, network.num_inputs, not has_labels)
-    answers = labels if has_labels else targets
-    if answers is None:
-        raise InputError(f"validation holds no {'labels' if has_labels else 'targets'}, but training has them")
-    parts = _to_parts(network, X, answers, has_labels, "validation")
-    if _arrays.shape_of(X)[0] == 0:
-        raise InputError("validation holds no samples")
-    return run.add_samples(*parts, "validation")
-
-
-def _to_parts(network: Network, X: Any, answers: Any, are_labels: bool, place: str) -> tuple[Any, Any, Any]:
+def _to_parts(network: Network, loss: str | None, X: Any, answers: Any, are_labels: bool, place: str) -> tuple[Any, Any, Any]:
     """Samples, labels and targets, of which one is None, for the C++ part."""
     rows = _arrays.to_sample_rows(X, network.num_inputs, place)
     num_samples = _arrays.shape_of(X)[0]
     if are_labels:
-        _arrays.require_classes(network.num_outputs)
+        _arrays.require_classes(network.num_outputs, loss)
         return rows, _arrays.to_labels(answers, num_samples, f"labels of {place}"), None
     shape = _arrays.shape_of(answers)
     if shape != (num_samples, network.num_outputs):
@@ -534,4 +575,4 @@ def _to_parts(network: Network, X: Any, answers: Any, are_labels: bool, place: s
             f"targets of {place} have the shape {_arrays.shape_text(shape)}, expected ({num_samples}, "
             f"{network.num_outputs}), a row of wanted outputs per sample"
         )
-    return rows, None, _arrays.to_targets(answers, network.num_outputs, f"targets of {place}")
+    return rows, None, _arrays.to_targets(answers, network.num_outputs, loss, f"targets of {place}")

@@ -27,8 +27,8 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_described = 1000; // most outputs of a confusion matrix in a report
-constexpr std::size_t most_printed = 16;     // most outputs of a confusion matrix on the terminal
+constexpr std::size_t most_described = 1000; // most classes of a confusion matrix in a report
+constexpr std::size_t most_printed = 16;     // most classes of a confusion matrix on the terminal
 constexpr std::size_t most_errors = 10;
 
 double part(std::size_t count, std::size_t all) {
@@ -38,8 +38,8 @@ double part(std::size_t count, std::size_t all) {
 using Matrix = std::vector<std::vector<std::uint64_t>>;
 
 /// The confusion with a row for each label and a column for each predicted class.
-Matrix matrix_of(Evaluation const& evaluation, std::size_t num_outputs) {
-  Matrix matrix(num_outputs, std::vector<std::uint64_t>(num_outputs, 0));
+Matrix matrix_of(Evaluation const& evaluation, std::size_t num_classes) {
+  Matrix matrix(num_classes, std::vector<std::uint64_t>(num_classes, 0));
   for (auto const& [classes, count] : evaluation.confusion()) matrix[classes.first][classes.second] = count;
   return matrix;
 }
@@ -83,6 +83,9 @@ constexpr char const* evaluate_footer = R"(
 Loss of a sample with the last activations x, in double:
   cross-entropy  -log(softmax(x)[label]), where softmax(x)[j] = exp(x[j]) / (sum of all exp(x))
   mean-square    the mean over the outputs j of (x[j] - target[j])^2; without targets, 1 for the label and 0 elsewhere
+  logistic       the mean over the outputs j of log(1 + exp(x[j])) - x[j] target[j]: binary cross-entropy of sigmoid(x[j]);
+                 with one output the target is the label, 0 or 1, and class 1 is predicted where x[0] > 0
+  huber          the mean over the outputs j of d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2), d = x[j] - target[j]
 The loss printed is the mean over the samples, added up in their order. The predicted class is the largest output, the
 lowest of equal ones. Classes count from 0, as labels do. The report's `confusion` has a row for each label and a column
 for each predicted class (null if there are more than 1000 outputs).
@@ -93,6 +96,7 @@ struct EvaluateOptions {
   InferOptions run; ///< network, samples, and the options of the engine
   std::string labels, targets;
   std::optional<std::string> loss;
+  double delta = Loss().delta;
   std::size_t top = 5;
 };
 
@@ -103,13 +107,13 @@ struct EvaluateJob {
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;
   std::string label_file, target_file; ///< files of labels and targets, for messages
-  std::size_t num_outputs = 0;
-  Loss loss = Loss::cross_entropy;
+  std::size_t num_outputs = 0, num_classes = 0;
+  Loss loss;
   std::size_t top = 5; ///< as in Evaluation
 };
 
 /// Loss, accuracy and confusion as JSON for a report. The confusion is a matrix with a row for each label and a column
-/// for each predicted class, or null if there are more than 1000 outputs.
+/// for each predicted class, or null if there are more than 1000 classes.
 Json describe(Evaluation const& evaluation, EvaluateJob const& job) {
   auto const& sum = evaluation.sum();
   Json json = {{"samples", sum.num_samples}, {"loss", {{"name", to_string(job.loss)}, {"mean", sum.mean()}}}};
@@ -118,11 +122,11 @@ Json describe(Evaluation const& evaluation, EvaluateJob const& job) {
   json["right"] = sum.num_right;
   json["top"] = {{"outputs", job.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
   json["confusion"] = Json();
-  if (job.num_outputs <= most_described) json["confusion"] = matrix_of(evaluation, job.num_outputs);
+  if (job.num_classes <= most_described) json["confusion"] = matrix_of(evaluation, job.num_classes);
   return json;
 }
 
-/// Prints loss, accuracy and confusion: the whole matrix for up to 16 outputs, else the most frequent errors.
+/// Prints loss, accuracy and confusion: the whole matrix for up to 16 classes, else the most frequent errors.
 void print(Evaluation const& evaluation, EvaluateJob const& job) {
   auto const& sum = evaluation.sum();
   fmt::print("loss      {:.9g} ({})\n", sum.mean(), to_string(job.loss));
@@ -130,8 +134,8 @@ void print(Evaluation const& evaluation, EvaluateJob const& job) {
   fmt::print("accuracy  {:.6g} ({} of {} samples)\n", sum.accuracy(), sum.num_right, sum.num_samples);
   fmt::print("top {:<6}{:.6g} ({} of {} samples)\n", job.top, part(evaluation.num_in_top(), sum.num_samples),
              evaluation.num_in_top(), sum.num_samples);
-  if (job.num_outputs <= most_printed) {
-    print_matrix(matrix_of(evaluation, job.num_outputs));
+  if (job.num_classes <= most_printed) {
+    print_matrix(matrix_of(evaluation, job.num_classes));
   } else {
     print_errors(evaluation);
   }
@@ -150,28 +154,28 @@ void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
   if (kind_of(input) == FileKind::container) header = read_sample_header(input);
   job.label_file = options.labels.empty() && header.has_labels ? input : options.labels;
   job.target_file = options.targets.empty() && header.num_targets ? input : options.targets;
-  bool const wants_targets = !options.targets.empty() || options.loss.value_or("mean-square") == "mean-square";
+  bool const wants_targets = !options.targets.empty() || !options.loss || entry_of(job.loss).takes_targets;
   if (!job.label_file.empty()) {
     job.labels = open_labels(job.label_file, range, others);
-    require_classes(*job.labels, job.num_outputs, job.label_file);
+    require_classes(*job.labels, job.num_classes, job.label_file);
   }
   if (!job.target_file.empty() && wants_targets)
     job.targets = open_targets(job.target_file, job.num_outputs, range, others);
 }
 
-/// Chooses the loss. Throws UsageError if the labels or targets that it needs are missing.
+/// Chooses the loss if options name none. Throws UsageError if the labels or targets that it needs are missing.
 void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
-  bool const needs_labels = options.loss == "cross-entropy";
+  bool const needs_labels = options.loss && !entry_of(job.loss).takes_targets;
   if (needs_labels && !job.labels) throw UsageError("the loss cross-entropy needs labels; give a file with --labels");
-  if (needs_labels && !options.targets.empty()) throw UsageError("--targets is for the loss mean-square");
+  if (needs_labels && !options.targets.empty()) throw UsageError("--targets is for the other losses");
   if (!job.labels && !job.targets) {
     throw InputError(fmt::format("{} has neither labels nor targets; give a file with --labels or --targets, or add "
                                  "them with varve convert",
                                  options.run.input));
   }
   bool const has_values_only = !job.labels || !options.targets.empty();
-  job.loss = options.loss ? parse_loss(*options.loss) : has_values_only ? Loss::mean_square : Loss::cross_entropy;
-  if (job.loss == Loss::cross_entropy) job.targets.reset();
+  if (!options.loss && has_values_only) job.loss = Loss::mean_square;
+  if (!entry_of(job.loss).takes_targets) job.targets.reset();
 }
 
 EvaluateJob open_job(EvaluateOptions const& options) {
@@ -182,7 +186,9 @@ EvaluateJob open_job(EvaluateOptions const& options) {
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
   job.num_outputs = num_outputs_of(*job.network);
-  job.top = std::min(options.top, job.num_outputs);
+  if (options.loss) job.loss = parse_loss(*options.loss, options.delta);
+  job.num_classes = job.loss.num_classes(job.num_outputs);
+  job.top = std::min(options.top, job.num_classes);
   open_answers(job, options);
   choose_loss(job, options);
   return job;
@@ -220,6 +226,7 @@ Evaluation run_job(EvaluateJob const& job, Inference& inference) {
     SampleSet targets;
     if (job.targets) {
       targets = to_set(job.targets->read(first, last));
+      require_targets(targets.matrix, job.loss, job.target_file, targets.first_sample);
       wanted.targets = &targets.matrix;
     }
     evaluation.add(result.activations.matrix, wanted);
@@ -290,8 +297,9 @@ void add_evaluate(CLI::App& command_line, Action& action) {
               "the outputs wanted of each sample: the targets of a sample file (.safetensors) or, if it has none, its "
               "samples, or a matrix of another program (default: those in the input)");
   shown.add("--loss", options.loss,
-            "cross-entropy (default if there are labels) or mean-square (default with --targets)",
-            CLI::IsMember({"cross-entropy", "mean-square"}));
+            "cross-entropy (default if there are labels), mean-square (default with --targets), logistic or huber",
+            CLI::IsMember(loss_names()));
+  shown.add("--delta", options.delta, "with --loss huber: the error from which on the loss is a line");
   shown.add("--top", options.top, "also count samples whose label is among the K largest outputs", above_zero());
   add_report(shown, run.files, run.report);
   add_run_options(command, run);

@@ -38,7 +38,7 @@ void add_files(CLI::App& command, TrainOptions& options) {
                "command continues a training that was killed, or stopped by SIGTERM or SIGUSR1 (exit code 5)");
   OptionGroup const more(command, "More files");
   more.reads(files, "--targets", options.targets,
-             "wanted outputs of the samples, for --loss mean-square: targets or samples of a sample file");
+             "wanted outputs of the samples, for every --loss but cross-entropy: targets or samples of a sample file");
   more.reads(files, "--validation-labels", options.validation_labels,
              "classes of the validation samples (default: those in --validation)");
   more.reads(files, "--validation-targets", options.validation_targets, "wanted outputs of the validation samples");
@@ -61,7 +61,10 @@ void add_files(CLI::App& command, TrainOptions& options) {
 void add_recipe(CLI::App& command, TrainOptions& options) {
   auto& recipe = options.recipe;
   OptionGroup const shown(command);
-  shown.add("--loss", options.loss, "cross-entropy (softmax of the outputs and a class) or mean-square");
+  shown.add("--loss", options.loss,
+            "cross-entropy (softmax of the outputs and a class), mean-square, logistic (sigmoid of each output and a "
+            "target from 0 to 1; one output distinguishes two classes) or huber",
+            known(loss_names()));
   shown.add("--optimizer", options.optimizer, "how gradients change weights", known(optimizer_names()));
   shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
@@ -71,6 +74,7 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
   rates.add("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate");
   rates.add("--rate-factor", recipe.rate.factor, "with --rate-schedule step: factor of each change");
   rates.add("--warm-up", recipe.rate.warm_up, "number of steps at the beginning in which the rate rises linearly");
+  rates.add("--delta", recipe.loss.delta, "with --loss huber: the error from which on the loss is a line");
   rates.add("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov");
   rates.add("--beta1", recipe.optimizer.beta1, "parameter of Adam");
   rates.add("--beta2", recipe.optimizer.beta2, "parameter of Adam");
@@ -153,7 +157,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
 Recipe recipe_of(TrainOptions const& options) {
   Recipe recipe = options.recipe;
   recipe.precision = precision_of(options.precision);
-  recipe.loss = parse_loss(options.loss);
+  recipe.loss = parse_loss(options.loss, options.recipe.loss.delta);
   recipe.optimizer.kind = parse_optimizer(options.optimizer);
   recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
   recipe.rate.rate = options.rate.value_or(entry_of(recipe.optimizer.kind).rate);
@@ -215,13 +219,13 @@ FileRoles file_roles(TrainOptions const& options) {
   return files;
 }
 
-AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss loss) {
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss const& loss) {
   AnsweredSamples read;
   read.samples = open_samples(files.samples, network.num_inputs());
   if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
   read.files.samples = files.samples;
   SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = loss == Loss::mean_square && files.labels.empty() &&
+  bool const has_targets = entry_of(loss).takes_targets && files.labels.empty() &&
                            kind_of(files.samples) == FileKind::container &&
                            read_sample_header(files.samples).num_targets.has_value();
   if (!files.targets.empty() || has_targets) {
@@ -229,11 +233,12 @@ AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& n
     read.files.targets = files.targets.empty() ? files.samples : files.targets;
     auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
     read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
+    require_targets(read.answers.values, loss, read.files.targets, range.first);
     return read;
   }
   read.files.labels = files.labels.empty() ? files.samples : files.labels;
   auto labels = open_labels(read.files.labels, range, OtherSamples::refused);
-  require_classes(labels, network.num_outputs(), read.files.labels);
+  require_classes(labels, loss.num_classes(network.num_outputs()), read.files.labels);
   read.answers.labels = std::move(labels.classes);
   return read;
 }

@@ -66,9 +66,9 @@ struct AnsweredSamples {
   AnswerFiles files;
 };
 
-/// Reads samples and their answers: targets, if a file of them is named or if the loss is mean-square and the file of
+/// Reads samples and their answers: targets, if a file of them is named or if the loss takes them and the file of
 /// the samples has some; else labels. Throws InputError if a file is broken, lacks answers, or holds no samples;
 /// UsageError if labels and targets are named.
-AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss loss);
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss const& loss);
 
 } // namespace varve

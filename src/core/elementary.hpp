@@ -181,13 +181,19 @@ VARVE_HOST_DEVICE inline Scalar hyperbolic_tangent(Scalar x) {
   return x < Scalar(0) ? -result : result;
 }
 
+/// log(1 + e) for e from 0 to 1, off by less than 2 units in the last place.
+template <class Scalar>
+VARVE_HOST_DEVICE inline Scalar logarithm_of_one_plus(Scalar e) {
+  auto const [s, rest] = detail::logarithm_rest<detail::Elementary<Scalar>::logarithm_terms>(e);
+  return multiply_add(-s, rest, e);
+}
+
 /// log(1 + exp(x)) = max(x, 0) + log(1 + e), where e = exp(-|x|); off by less than 2 units in the last place. Equals x
 /// if x is so large that e is lost, and exp(x) if x is so small that the square of exp(x) is lost.
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar softplus(Scalar x) {
   Scalar const e = exponential(x < Scalar(0) ? x : -x);
-  auto const [s, rest] = detail::logarithm_rest<detail::Elementary<Scalar>::logarithm_terms>(e);
-  return (x > Scalar(0) ? x : Scalar(0)) + multiply_add(-s, rest, e);
+  return (x > Scalar(0) ? x : Scalar(0)) + logarithm_of_one_plus(e);
 }
 
 /// The derivative of softplus where its value is y >= 0: 1 - exp(-y), off by less than 2 units in the last place.

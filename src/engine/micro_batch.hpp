@@ -18,6 +18,7 @@ struct TrainingSet {
   SampleRowsOnDevice<Scalar> samples;
   SampleRowsOnDevice<Scalar> targets; ///< empty if the answers are labels
   std::vector<NeuronIndex> labels;
+  std::vector<double> weights; ///< empty: all are 1
   std::size_t num_samples = 0;
 };
 
@@ -36,7 +37,8 @@ public:
         losses_(kernels.memory(), "varve::losses", most_positions),
         is_right_(kernels.memory(), "varve::right", most_positions),
         rows_(kernels.memory(), "varve::rows", most_positions),
-        labels_(kernels.memory(), "varve::labels", most_positions) {}
+        labels_(kernels.memory(), "varve::labels", most_positions),
+        weights_(kernels.memory(), "varve::sample_weights", most_positions) {}
 
   int num_leaves() const { return num_leaves_; }
 
@@ -48,12 +50,14 @@ public:
     is_under_way_ = true;
     rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
     if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+    if (!set.weights.empty()) weights_.fill(rows.size(), [&](std::size_t i) { return set.weights[rows[i]]; });
   }
 
   /// Gathers the rows' samples, of `width` neurons, in a panel. Does not fence.
   void gather(Lane const& lane, Set const& set, Panel const& panel, std::size_t width) {
     rows_.send(lane, static_cast<std::size_t>(num_positions_));
     if (!set.labels.empty()) labels_.send(lane, static_cast<std::size_t>(num_positions_));
+    if (!set.weights.empty()) weights_.send(lane, static_cast<std::size_t>(num_positions_));
     kernels_->gather_positions(lane, set.samples, rows_.on_device(), panel, width, num_positions_);
   }
 
@@ -67,6 +71,7 @@ public:
     } else {
       answered.labels = labels_.on_device();
     }
+    if (!set.weights.empty()) answered.weights = weights_.on_device();
     answered.errors = errors;
     answered.losses = losses_.on_device();
     answered.is_right = is_right_.on_device();
@@ -108,6 +113,7 @@ private:
   MirroredArray<int> is_right_;
   MirroredArray<std::uint64_t> rows_;
   MirroredArray<NeuronIndex> labels_;
+  MirroredArray<double> weights_;
   bool is_under_way_ = false; ///< take() has been called, and add_losses() has not
   int num_positions_ = 0;
   int num_leaves_ = 0;

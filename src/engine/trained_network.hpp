@@ -63,7 +63,7 @@ public:
     require_fit(answers, samples.num_samples(), widths.back(), options_.loss, place);
     require_representable(SampleBatch(SampleSet{answers.values, samples.first_sample}), options_.precision,
                           place + ": targets");
-    TrainingSet<Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, samples.num_samples()};
+    TrainingSet<Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, answers.weights, samples.num_samples()};
     if (!answers.are_labels()) set.targets = rows_on_device(answers.values);
     sets_.push_back(std::move(set));
     return sets_.size() - 1;

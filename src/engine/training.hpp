@@ -89,9 +89,9 @@ public:
   /// `place`, if they do not fit the network or each other, or if the precision cannot represent a sample or a target.
   virtual std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) = 0;
 
-  /// One step with a mini-batch of rows of a set: row rows[p] is at position p. Returns the loss before the step.
-  /// Throws DivergenceError, naming the layer, if a weight or bias is not finite afterwards; the object must not be
-  /// used after that.
+  /// One step with a mini-batch of rows of a set: row rows[p] is at position p. The gradient is the sum over the
+  /// samples, each times its weight, divided by their number. Returns the loss before the step. Throws DivergenceError,
+  /// naming the layer, if a weight or bias is not finite afterwards; the object must not be used after that.
   virtual LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) = 0;
 
   /// Changes the pattern before a step with a mini-batch (rows: see step()). The event's kind must be that of the

@@ -209,6 +209,7 @@ struct AnsweredOutputs {
   LeafPanel<Scalar> outputs;
   LeafPanel<Scalar> targets;               ///< target outputs; empty if `labels` are given
   DeviceNumbers<NeuronIndex const> labels; ///< target class by position
+  DeviceNumbers<double const> weights;     ///< weight of the sample by position; empty: 1
   LeafPanel<Scalar> errors;                ///< result
   DeviceNumbers<double> losses;            ///< result, by position
   DeviceNumbers<int> is_right;             ///< result, by position

@@ -282,6 +282,7 @@ public:
     kernel.outputs = Views::panel(outputs.outputs);
     kernel.targets = Views::panel(outputs.targets);
     kernel.labels = Views::array(outputs.labels);
+    kernel.weights = Views::array(outputs.weights);
     kernel.errors = Views::panel(outputs.errors);
     kernel.losses = Views::array(outputs.losses);
     kernel.is_right = Views::array(outputs.is_right);

@@ -9,30 +9,29 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <type_traits>
 
 namespace varve {
 
 /// Loss and errors of the last activations, sample by sample, in double:
 ///   cross-entropy: slope(j) = exp(x(j) - max) / sum - (1 if j is the label)
-///   mean square:   slope(j) = 2 (x(j) - target(j)) / outputs
-///   errors(j) = act'(x(j)) * (slope(j), rounded to Scalar)
+///   other losses:  slope(j) = LossOfOutput(x(j), target(j)).slope / outputs
+///   errors(j) = act'(x(j)) * (slope(j) * the sample's weight, rounded to Scalar)
 /// Positions past the last sample get errors 0 and no loss. Sums over outputs have the order of OutputSum. Reads each
-/// activation three times (twice for mean square); bound by the exponentials, two for each activation.
-/// This is the kernel for CPUs. league: packs of samples, which are the lanes of a thread's vectors; a thread has all
-/// chains. OutputErrorOnGpu has the same arguments.
+/// activation three times (twice for losses that take targets); bound by the exponentials, two for each activation.
+/// These are the arguments of both kernels, and what OutputErrorOnHost computes.
 template <class ExecutionSpace, class Scalar>
 struct OutputError {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   static constexpr int width = Tile::pack_width;
   static constexpr int packs_per_line = Tile::packs_per_lane * Tile::num_lanes;
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
-  using Member = typename Policy::member_type;
   using Doubles = double[width];
   using Lanes = LaneIntegers<Scalar, width>;
 
   ConstTrainingPanel<ExecutionSpace, Scalar> outputs;
   ConstTrainingPanel<ExecutionSpace, Scalar> targets;   ///< target outputs; empty if `labels` are given
   ConstDeviceArray<ExecutionSpace, NeuronIndex> labels; ///< target class by position
+  ConstDeviceArray<ExecutionSpace, double> weights;     ///< factor of loss and slopes by position; empty: 1
   TrainingPanel<ExecutionSpace, Scalar> errors;
   DeviceArray<ExecutionSpace, double> losses; ///< [position]
   DeviceArray<ExecutionSpace, int> is_right;  ///< [position]
@@ -42,8 +41,48 @@ struct OutputError {
   int num_positions;
   int num_leaves;
 
-  KOKKOS_FUNCTION void operator()(Member const& team) const {
-    answer(team.league_rank() / packs_per_line, team.league_rank() % packs_per_line);
+  /// The class of output 0 (Loss::first_class()).
+  KOKKOS_FORCEINLINE_FUNCTION NeuronIndex first_class() const {
+    return loss.first_class(static_cast<std::size_t>(num_outputs));
+  }
+
+  /// The target that the label of a position means for an output. There must be labels and the position.
+  KOKKOS_FORCEINLINE_FUNCTION double wanted_by_label(int position, int output) const {
+    return labels(position) == static_cast<NeuronIndex>(output) + first_class() ? 1.0 : 0.0;
+  }
+
+  /// The factor of the loss and of the slopes of a position.
+  KOKKOS_FORCEINLINE_FUNCTION double weight_of(int position) const {
+    return weights.size() != 0 && position < num_positions ? weights(position) : 1.0;
+  }
+
+  /// 1 if the label of a position is the predicted class. largest: the first output with the largest activation `most`.
+  KOKKOS_FORCEINLINE_FUNCTION int is_right_at(int position, int largest, double most) const {
+    if (targets.size() != 0) return 0;
+    auto const predicted = static_cast<NeuronIndex>(largest) + first_class();
+    return labels(position) == (first_class() != 0 && !(most > 0.0) ? 0 : predicted) ? 1 : 0;
+  }
+
+  /// Computes the loss and the errors of a pack of samples. kind: that of the loss. is_weighted: samples have weights.
+  template <Loss::Kind kind, bool is_weighted>
+  KOKKOS_FORCEINLINE_FUNCTION void answer(int leaf, int pack) const {
+    int position[width];
+    for (int i = 0; i < width; ++i)
+      position[i] = leaf * Tile::num_samples + PlaceInLine<Tile>::position_of(pack * width + i);
+    Doubles most;
+    int largest[width];
+    find_largest(leaf, pack, most, largest);
+    Doubles total;
+    if constexpr (kind == Loss::cross_entropy) {
+      soft_maximum<is_weighted>(leaf, pack, position, most, total);
+    } else {
+      mean_over_outputs<kind, is_weighted>(leaf, pack, position, total);
+    }
+    for (int i = 0; i < width; ++i) {
+      if (position[i] >= num_positions) continue;
+      losses(position[i]) = weight_of(position[i]) * total[i];
+      is_right(position[i]) = is_right_at(position[i], largest[i], most[i]);
+    }
   }
 
 private:
@@ -64,28 +103,6 @@ private:
     }
   };
 
-  /// Computes the loss and the errors of a pack of samples.
-  KOKKOS_FORCEINLINE_FUNCTION void answer(int leaf, int pack) const {
-    int position[width];
-    for (int i = 0; i < width; ++i)
-      position[i] = leaf * Tile::num_samples + PlaceInLine<Tile>::position_of(pack * width + i);
-    Doubles most;
-    int largest[width];
-    find_largest(leaf, pack, most, largest);
-    Doubles total;
-    if (loss == Loss::cross_entropy) {
-      soft_maximum(leaf, pack, position, most, total);
-    } else {
-      squares(leaf, pack, position, total);
-    }
-    for (int i = 0; i < width; ++i) {
-      if (position[i] >= num_positions) continue;
-      losses(position[i]) = total[i];
-      is_right(position[i]) =
-          targets.size() == 0 && static_cast<NeuronIndex>(largest[i]) == labels(position[i]) ? 1 : 0;
-    }
-  }
-
   KOKKOS_FORCEINLINE_FUNCTION std::size_t line_of(int leaf, int neuron) const {
     return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + static_cast<std::size_t>(neuron);
   }
@@ -104,25 +121,33 @@ private:
     }
   }
 
-  /// has_sample: 0 in lanes past the last sample.
-  KOKKOS_FORCEINLINE_FUNCTION void find_samples(int const (&position)[width], Lanes& has_sample) const {
-    for (int i = 0; i < width; ++i) has_sample.lane[i] = position[i] < num_positions ? 1 : 0;
+  /// What the errors of a pack of samples are multiplied by.
+  struct Factors {
+    Lanes has_sample; ///< 0 in lanes past the last sample
+    Doubles weight;
+  };
+  KOKKOS_FORCEINLINE_FUNCTION void find_factors(int const (&position)[width], Factors& factors) const {
+    for (int i = 0; i < width; ++i) factors.has_sample.lane[i] = position[i] < num_positions ? 1 : 0;
+    for (int i = 0; i < width; ++i) factors.weight[i] = weight_of(position[i]);
   }
 
   /// Stores the errors of one output for a pack of samples: 0 in lanes without a sample.
-  KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, Lanes const& has_sample,
+  template <bool is_weighted>
+  KOKKOS_FORCEINLINE_FUNCTION void store(std::size_t line, int pack, Factors const& factors,
                                          Doubles const& slopes) const {
     Pack<Scalar, width> error;
-    for (int i = 0; i < width; ++i) error.lane[i] = static_cast<Scalar>(slopes[i]);
+    for (int i = 0; i < width; ++i)
+      error.lane[i] = static_cast<Scalar>(is_weighted ? slopes[i] * factors.weight[i] : slopes[i]);
     derivative.apply(error, outputs(line).pack[pack]);
-    clear_where_zero(error, has_sample);
+    clear_where_zero(error, factors.has_sample);
     copy(errors(line).pack[pack], error);
   }
 
+  template <bool is_weighted>
   KOKKOS_FORCEINLINE_FUNCTION void soft_maximum(int leaf, int pack, int const (&position)[width], Doubles const& most,
                                                 Doubles& total) const {
-    Lanes has_sample;
-    find_samples(position, has_sample);
+    Factors factors;
+    find_factors(position, factors);
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       auto const& x = outputs(line_of(leaf, j)).pack[pack];
@@ -141,7 +166,7 @@ private:
         double const wanted = label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
         slopes[i] = exponential(static_cast<double>(x.lane[i]) - most[i]) / sum[i] - wanted;
       }
-      store(line, pack, has_sample, slopes);
+      store<is_weighted>(line, pack, factors, slopes);
     }
     for (int i = 0; i < width; ++i) {
       auto const& x = outputs(line_of(leaf, static_cast<int>(label[i]))).pack[pack];
@@ -149,50 +174,81 @@ private:
     }
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void squares(int leaf, int pack, int const (&position)[width], Doubles& total) const {
+  template <Loss::Kind kind, bool is_weighted>
+  KOKKOS_FORCEINLINE_FUNCTION void mean_over_outputs(int leaf, int pack, int const (&position)[width],
+                                                     Doubles& total) const {
     auto const count = static_cast<double>(num_outputs);
-    Lanes has_sample;
-    find_samples(position, has_sample);
+    Factors factors;
+    find_factors(position, factors);
+    bool const has_targets = targets.size() != 0;
+    NeuronIndex output_of_label[width]; // whose target is 1
+    for (int i = 0; i < width; ++i)
+      output_of_label[i] = !has_targets && position[i] < num_positions ? labels(position[i]) - first_class() : 0;
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       std::size_t const line = line_of(leaf, j);
       auto const& x = outputs(line).pack[pack];
       Doubles& sum = sums.chain_of(j);
-      Doubles slopes;
-      for (int i = 0; i < width; ++i) {
-        double wanted = 0.0;
-        if (targets.size() != 0) {
-          wanted = static_cast<double>(targets(line).pack[pack].lane[i]);
-        } else if (position[i] < num_positions) {
-          wanted = labels(position[i]) == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
-        }
-        double const difference = static_cast<double>(x.lane[i]) - wanted;
-        sum[i] = multiply_add(difference, difference, sum[i]);
-        slopes[i] = 2.0 * difference / count;
+      Doubles wanted, slopes;
+      if (has_targets) {
+        for (int i = 0; i < width; ++i) wanted[i] = static_cast<double>(targets(line).pack[pack].lane[i]);
+      } else {
+        for (int i = 0; i < width; ++i) wanted[i] = output_of_label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
       }
-      store(line, pack, has_sample, slopes);
+      for (int i = 0; i < width; ++i) {
+        LossOfOutput<kind> const found(static_cast<double>(x.lane[i]), wanted[i], loss.delta);
+        sum[i] = added<kind>(sum[i], found.term);
+        slopes[i] = found.slope / count;
+      }
+      store<is_weighted>(line, pack, factors, slopes);
     }
     sums.total(total);
     for (int i = 0; i < width; ++i) total[i] /= count;
   }
 };
 
-/// Launches OutputError on a host. Does not fence.
+/// The kernel for CPUs. league: packs of samples, which are the lanes of a thread's vectors; a thread has all chains.
+/// kind: that of the loss; is_weighted: samples have weights. One kernel for all of them takes a quarter more time for
+/// each.
+template <class ExecutionSpace, class Scalar, Loss::Kind kind, bool is_weighted>
+struct OutputErrorOnHost {
+  using Given = OutputError<ExecutionSpace, Scalar>;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
+
+  Given given;
+
+  KOKKOS_FUNCTION void operator()(typename Policy::member_type const& team) const {
+    given.template answer<kind, is_weighted>(team.league_rank() / Given::packs_per_line,
+                                             team.league_rank() % Given::packs_per_line);
+  }
+};
+
+/// Launches OutputErrorOnHost. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& kernel) {
-  using Kernel = OutputError<ExecutionSpace, Scalar>;
-  if (kernel.num_leaves == 0 || kernel.num_outputs == 0) return;
-  typename Kernel::Policy const policy(space, kernel.num_leaves * Kernel::packs_per_line, 1, 1);
-  launch_teams("varve::output_error", policy, kernel);
+void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
+  if (given.num_leaves == 0 || given.num_outputs == 0) return;
+  auto const launch = [&](auto const& kernel) {
+    using Kernel = std::decay_t<decltype(kernel)>;
+    typename Kernel::Policy const policy(space, given.num_leaves * Kernel::Given::packs_per_line, 1, 1);
+    launch_teams("varve::output_error", policy, kernel);
+  };
+  with_kind(given.loss, [&](auto kind) {
+    if (given.weights.size() == 0) {
+      launch(OutputErrorOnHost<ExecutionSpace, Scalar, decltype(kind)::value, false>{given});
+    } else {
+      launch(OutputErrorOnHost<ExecutionSpace, Scalar, decltype(kind)::value, true>{given});
+    }
+  });
 }
 
-/// Computes the same as OutputError, on GPUs.
+/// Computes the same as OutputErrorOnHost, on GPUs.
 /// league: groups of eight samples; team threads: samples x outputs, 128 outputs at a time, or with fewer outputs the
 /// next power of two. Neighbouring threads load neighbouring samples of a line, a sector of the L2 (double: two). One
 /// thread adds a chain of OutputSum; all threads compute its terms, which are buffered in scratch. With many outputs
 /// bound by instructions of the exponentials, with few by barriers. (Samples as vector lanes of Kokkos would cost more:
-/// the end of each loop over lanes takes fifty instructions.)
-template <class ExecutionSpace, class Scalar>
+/// the end of each loop over lanes takes fifty instructions.) kind: that of the loss; one kernel for all of them would
+/// need the registers of all.
+template <class ExecutionSpace, class Scalar, Loss::Kind kind>
 struct OutputErrorOnGpu {
   using Given = OutputError<ExecutionSpace, Scalar>;
   using Tile = typename Given::Tile;
@@ -203,6 +259,7 @@ struct OutputErrorOnGpu {
   static constexpr int groups_per_line = Tile::num_samples / num_lanes;
   static constexpr int ahead = 4; ///< outputs of a thread whose loads are issued together
   static constexpr int terms = 2; ///< terms of a thread per round, in one of two buffers in scratch
+  static constexpr bool is_softmax = kind == Loss::cross_entropy;
   static_assert(most_rows % kOutputChains == 0);
 
   KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes(int num_threads) {
@@ -336,22 +393,32 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION NeuronIndex label_of(Thread const& thread) const {
     return thread.position < given.num_positions ? given.labels(thread.position) : 0;
   }
-  /// Target of an output for mean square.
-  KOKKOS_FORCEINLINE_FUNCTION double wanted(Thread const& thread, int output) const {
-    if (given.targets.size() != 0)
-      return static_cast<double>(
+  /// What the loss that takes targets says about an output.
+  KOKKOS_FORCEINLINE_FUNCTION LossOfOutput<kind> loss_of(Thread const& thread, int output, double x) const {
+    double wanted = 0.0;
+    if (given.targets.size() != 0) {
+      wanted = static_cast<double>(
           number_at(given.targets, thread.first_line + static_cast<std::size_t>(output), thread.place));
-    bool const is_label =
-        thread.position < given.num_positions && given.labels(thread.position) == static_cast<NeuronIndex>(output);
-    return is_label ? 1.0 : 0.0;
+    } else if (thread.position < given.num_positions) {
+      wanted = given.wanted_by_label(thread.position, output);
+    }
+    return LossOfOutput<kind>(x, wanted, given.loss.delta);
   }
 
-  /// Stores a thread's terms of the sums for outputs from `first` on: exponentials, or differences to be squared.
-  /// Outputs past the last one add 0. buffer: index of the buffer's first term.
+  /// The term of the sum for an output: an exponential, or that of LossOfOutput. most: the largest activation.
+  KOKKOS_FORCEINLINE_FUNCTION double term_of(Thread const& thread, int output, double x, double most) const {
+    if constexpr (is_softmax) {
+      return exponential(x - most);
+    } else {
+      return loss_of(thread, output, x).term;
+    }
+  }
+
+  /// Stores a thread's terms of the sums for outputs from `first` on. Outputs past the last one add 0. buffer: index of
+  /// the buffer's first term.
   KOKKOS_FORCEINLINE_FUNCTION void store_terms(Shared const& shared, Thread const& thread, int first,
                                                int buffer) const {
     double const most = shared.most(Shared::place(0, thread.lane));
-    bool const is_softmax = given.loss == Loss::cross_entropy;
     double x[terms];
     VARVE_UNROLL
     for (int i = 0; i < terms; ++i) {
@@ -362,31 +429,28 @@ private:
     for (int i = 0; i < terms; ++i) {
       int const number = i * thread.num_rows + thread.row;
       double term = 0.0;
-      if (first + number < given.num_outputs)
-        term = is_softmax ? exponential(x[i] - most) : x[i] - wanted(thread, first + number);
+      if (first + number < given.num_outputs) term = term_of(thread, first + number, x[i], most);
       shared.terms(Shared::place(buffer + number, thread.lane)) = term;
     }
   }
 
   /// Adds the chain's own ones of `count` terms to its sum, in order.
   KOKKOS_FORCEINLINE_FUNCTION void add_terms(Shared const& shared, int chain, int buffer, int count, int lane) const {
-    bool const is_softmax = given.loss == Loss::cross_entropy;
     double sum = shared.sums(Shared::place(chain, lane));
-    for (int number = chain; number < count; number += kOutputChains) {
-      double const term = shared.terms(Shared::place(buffer + number, lane));
-      sum = is_softmax ? sum + term : multiply_add(term, term, sum);
-    }
+    for (int number = chain; number < count; number += kOutputChains)
+      sum = added<kind>(sum, shared.terms(Shared::place(buffer + number, lane)));
     shared.sums(Shared::place(chain, lane)) = sum;
   }
 
   /// Stores the errors of a thread's outputs; 0 for positions past the last sample.
   KOKKOS_FORCEINLINE_FUNCTION void store_errors(Shared const& shared, Thread const& thread) const {
+    double const weight = given.weight_of(thread.position);
     auto const store = [&](int output, double x, double slope) {
-      Scalar const error = given.derivative(static_cast<Scalar>(slope), static_cast<Scalar>(x));
+      Scalar const error = given.derivative(static_cast<Scalar>(slope * weight), static_cast<Scalar>(x));
       number_at(given.errors, thread.first_line + static_cast<std::size_t>(output), thread.place) =
           thread.position < given.num_positions ? error : Scalar(0);
     };
-    if (given.loss == Loss::cross_entropy) {
+    if constexpr (is_softmax) {
       double const most = shared.most(Shared::place(0, thread.lane));
       double const sum = shared.sums(Shared::place(0, thread.lane));
       auto const label = label_of(thread);
@@ -395,7 +459,7 @@ private:
       });
     } else {
       auto const count = static_cast<double>(given.num_outputs);
-      for_outputs(thread, [&](int output, double x) { store(output, x, 2.0 * (x - wanted(thread, output)) / count); });
+      for_outputs(thread, [&](int output, double x) { store(output, x, loss_of(thread, output, x).slope / count); });
     }
   }
 
@@ -403,27 +467,30 @@ private:
     double const most = shared.most(Shared::place(0, thread.lane));
     int const largest = shared.largest(Shared::place(0, thread.lane));
     double const sum = shared.sums(Shared::place(0, thread.lane));
-    if (given.loss == Loss::cross_entropy) {
-      given.losses(thread.position) = logarithm(sum) - (activation(thread, static_cast<int>(label_of(thread))) - most);
+    double const weight = given.weight_of(thread.position);
+    if constexpr (is_softmax) {
+      double const at_label = activation(thread, static_cast<int>(label_of(thread))) - most;
+      given.losses(thread.position) = weight * (logarithm(sum) - at_label);
     } else {
-      given.losses(thread.position) = sum / static_cast<double>(given.num_outputs);
+      given.losses(thread.position) = weight * (sum / static_cast<double>(given.num_outputs));
     }
-    given.is_right(thread.position) =
-        given.targets.size() == 0 && static_cast<NeuronIndex>(largest) == given.labels(thread.position) ? 1 : 0;
+    given.is_right(thread.position) = given.is_right_at(thread.position, largest, most);
   }
 };
 
 /// Launches OutputErrorOnGpu. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void output_error_on_gpu(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
-  using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar>;
   if (given.num_leaves == 0 || given.num_outputs == 0) return;
-  int const rows =
-      static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::most_rows))));
-  int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
-  typename Kernel::Policy policy(space, given.num_leaves * Kernel::groups_per_line, num_threads);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));
-  launch_teams("varve::output_error", policy, Kernel{given});
+  with_kind(given.loss, [&](auto kind) {
+    using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
+    int const rows =
+        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::most_rows))));
+    int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
+    typename Kernel::Policy policy(space, given.num_leaves * Kernel::groups_per_line, num_threads);
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));
+    launch_teams("varve::output_error", policy, Kernel{given});
+  });
 }
 
 /// Launches the kernel of the execution space. Does not fence.

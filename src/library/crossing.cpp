@@ -73,7 +73,7 @@ CsrMatrix to_public(varve::SparseMatrix matrix) {
 }
 
 varve::Answers to_private(Answers const& answers, std::string const& place) {
-  return {answers.labels, to_private(answers.targets, place)};
+  return {answers.labels, to_private(answers.targets, place), answers.weights};
 }
 
 std::string to_string(Backend backend) { return varve::to_string(to_private(backend)); }

@@ -8,10 +8,12 @@
 
 namespace varve::v0_3 {
 
-Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top) {
+Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top,
+                    double delta) {
   auto const matrix = to_private(activations, "activations");
+  if (!answers.weights.empty()) throw UsageError("an evaluation takes no weights of samples");
   auto const own_answers = to_private(answers, "targets");
-  auto const own_loss = varve::parse_loss(loss);
+  auto const own_loss = varve::parse_loss(loss, delta);
   varve::require_fit(own_answers, matrix.num_rows, matrix.num_columns, own_loss, "answers");
   varve::Evaluation evaluation(matrix.num_columns, own_loss, top);
   evaluation.add(matrix, {own_answers.labels, own_answers.are_labels() ? nullptr : &own_answers.values});
@@ -26,8 +28,8 @@ Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::s
 }
 
 Evaluation evaluate(PreparedNetwork& network, Samples const& samples, Answers const& answers, std::string const& loss,
-                    std::size_t top) {
-  return evaluate(network.infer(samples).activations, answers, loss, top);
+                    std::size_t top, double delta) {
+  return evaluate(network.infer(samples).activations, answers, loss, top, delta);
 }
 
 Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithmetic, bool wants_activations) {

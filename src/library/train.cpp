@@ -14,7 +14,7 @@ namespace {
 varve::Recipe to_private(Recipe const& recipe) {
   varve::Recipe own;
   own.precision = to_private(recipe.precision);
-  own.loss = varve::parse_loss(recipe.loss);
+  own.loss = varve::parse_loss(recipe.loss, recipe.delta);
   own.optimizer = {
       varve::parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
   own.rate = {varve::parse_rate_schedule(recipe.schedule), recipe.rate, recipe.rate_factor, recipe.rate_every,

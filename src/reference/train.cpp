@@ -55,6 +55,11 @@ Scalar through(Activation const& activation, Scalar x, Scalar error) {
   return activation.slope > 0 ? error * static_cast<Scalar>(activation.slope) : Scalar{0};
 }
 
+/// Whether the only output distinguishes two classes: its target is the label, and it is positive for class 1.
+bool distinguishes_two(Loss const& loss, std::size_t num_outputs) {
+  return loss.kind == Loss::logistic && num_outputs == 1;
+}
+
 /// The last activations of one position, and the wanted ones.
 template <class Scalar>
 struct Outcome {
@@ -63,11 +68,15 @@ struct Outcome {
 };
 
 template <class Scalar>
-Outcome<Scalar> outcome_of(Plane<Scalar> const& last, std::size_t position, Answers const& answers) {
+Outcome<Scalar> outcome_of(Plane<Scalar> const& last, std::size_t position, Answers const& answers, Loss const& loss) {
   Outcome<Scalar> outcome{std::vector<double>(last.num_neurons), std::vector<double>(last.num_neurons)};
   for (std::size_t j = 0; j < last.num_neurons; ++j) outcome.outputs[j] = static_cast<double>(last.at(position, j));
   if (answers.are_labels()) {
-    outcome.wanted[answers.labels[position]] = 1.0;
+    if (distinguishes_two(loss, last.num_neurons)) {
+      outcome.wanted[0] = answers.labels[position];
+    } else {
+      outcome.wanted[answers.labels[position]] = 1.0;
+    }
     return outcome;
   }
   auto const& values = answers.values;
@@ -76,19 +85,33 @@ Outcome<Scalar> outcome_of(Plane<Scalar> const& last, std::size_t position, Answ
   return outcome;
 }
 
-/// Returns the loss of a position and writes d loss / d output to `slopes`.
+/// Adds the loss of an output to its chain and returns the derivative, for the losses that take targets.
+double add_loss(Loss const& loss, double x, double wanted, double& chain) {
+  double const difference = x - wanted;
+  if (loss.kind == Loss::mean_square) {
+    chain = std::fma(difference, difference, chain);
+    return 2.0 * difference;
+  }
+  if (loss.kind == Loss::huber) {
+    bool const is_square = std::abs(difference) <= loss.delta;
+    chain += is_square ? 0.5 * difference * difference : loss.delta * (std::abs(difference) - 0.5 * loss.delta);
+    return is_square ? difference : std::copysign(loss.delta, difference);
+  }
+  double const e = exponential(-std::abs(x));
+  chain += std::fma(-x, wanted, std::max(x, 0.0)) + softplus(-std::abs(x));
+  return (x > 0.0 ? 1.0 : e) / (1.0 + e) - wanted;
+}
+
+/// Returns the loss of a position and writes weight * d loss / d output to `slopes`.
 template <class Scalar>
-double loss_of(Outcome<Scalar> const& outcome, Loss loss, std::vector<Scalar>& slopes) {
+double loss_of(Outcome<Scalar> const& outcome, Loss const& loss, double weight, std::vector<Scalar>& slopes) {
   auto const& [outputs, wanted] = outcome;
   slopes.resize(outputs.size());
   OutputSum sum;
-  if (loss == Loss::mean_square) {
+  if (loss.kind != Loss::cross_entropy) {
     auto const count = static_cast<double>(outputs.size());
-    for (std::size_t j = 0; j < outputs.size(); ++j) {
-      double const difference = outputs[j] - wanted[j];
-      sum.chain_of(j) = std::fma(difference, difference, sum.chain_of(j));
-      slopes[j] = static_cast<Scalar>(2.0 * difference / count);
-    }
+    for (std::size_t j = 0; j < outputs.size(); ++j)
+      slopes[j] = static_cast<Scalar>(add_loss(loss, outputs[j], wanted[j], sum.chain_of(j)) / count * weight);
     return sum.total() / count;
   }
   double const most = *std::ranges::max_element(outputs);
@@ -97,26 +120,29 @@ double loss_of(Outcome<Scalar> const& outcome, Loss loss, std::vector<Scalar>& s
   double at_label = 0.0;
   for (std::size_t j = 0; j < outputs.size(); ++j) {
     if (wanted[j] == 1.0) at_label = outputs[j] - most;
-    slopes[j] = static_cast<Scalar>(exponential(outputs[j] - most) / total - wanted[j]);
+    slopes[j] = static_cast<Scalar>((exponential(outputs[j] - most) / total - wanted[j]) * weight);
   }
   return logarithm(total) - at_label;
 }
 
 /// Returns the errors of the last layer's outputs; adds losses, leaf by leaf, and right answers to the gradient's loss.
 template <class Scalar>
-Plane<Scalar> output_errors(Plane<Scalar> const& last, Activation const& activation, Answers const& answers, Loss loss,
-                            LossSum& sum) {
+Plane<Scalar> output_errors(Plane<Scalar> const& last, Activation const& activation, Answers const& answers,
+                            Loss const& loss, LossSum& sum) {
   std::size_t const num_positions = answers.num_samples();
   Plane<Scalar> errors(num_positions, last.num_neurons);
   std::vector<double> losses(num_leaves<Scalar>(num_positions), 0.0);
   std::vector<Scalar> slopes;
   for (std::size_t position = 0; position < num_positions; ++position) {
-    auto const outcome = outcome_of(last, position, answers);
-    losses[position / kLeafSamples<Scalar>] += loss_of(outcome, loss, slopes);
+    auto const outcome = outcome_of(last, position, answers, loss);
+    double const weight = answers.weights.empty() ? 1.0 : answers.weights[position];
+    losses[position / kLeafSamples<Scalar>] += weight * loss_of(outcome, loss, weight, slopes);
     for (std::size_t j = 0; j < slopes.size(); ++j)
       errors.at(position, j) = through(activation, last.at(position, j), slopes[j]);
     auto const largest = std::ranges::max_element(outcome.outputs) - outcome.outputs.begin();
-    if (answers.are_labels() && static_cast<std::size_t>(largest) == answers.labels[position]) ++sum.num_right;
+    auto predicted = static_cast<NeuronIndex>(largest);
+    if (distinguishes_two(loss, last.num_neurons)) predicted = outcome.outputs[0] > 0.0 ? 1 : 0;
+    if (answers.are_labels() && predicted == answers.labels[position]) ++sum.num_right;
   }
   sum.num_samples = num_positions;
   if (num_positions > 0) sum.loss = leaf_tree(0, losses.size(), [&](std::size_t leaf) { return losses[leaf]; });
@@ -228,7 +254,7 @@ Network to_network(std::vector<TrainedLayer<Scalar>> const& layers) {
 
 template <class Scalar>
 Gradient<Scalar> gradient_of(std::vector<TrainedLayer<Scalar>> const& layers, SampleSet const& samples,
-                             Answers const& answers, Loss loss) {
+                             Answers const& answers, Loss const& loss) {
   std::size_t const num_positions = samples.num_samples();
   if (samples.num_neurons() != layers.front().pattern.num_columns) {
     throw InputError(fmt::format("the samples have {} neurons, but layer 0 takes {} inputs", samples.num_neurons(),
@@ -251,7 +277,7 @@ Gradient<Scalar> gradient_of(std::vector<TrainedLayer<Scalar>> const& layers, Sa
 }
 
 template <class Scalar>
-ReferenceTraining<Scalar>::ReferenceTraining(Network const& network, Loss loss, Optimizer const& optimizer)
+ReferenceTraining<Scalar>::ReferenceTraining(Network const& network, Loss const& loss, Optimizer const& optimizer)
     : layers_(trained_layers<Scalar>(network)), loss_(loss), optimizer_(optimizer) {
   require_valid(optimizer);
   auto const count = static_cast<std::size_t>(optimizer.num_moments());
@@ -284,8 +310,10 @@ template std::vector<TrainedLayer<float>> trained_layers(Network const&);
 template std::vector<TrainedLayer<double>> trained_layers(Network const&);
 template Network to_network(std::vector<TrainedLayer<float>> const&);
 template Network to_network(std::vector<TrainedLayer<double>> const&);
-template Gradient<float> gradient_of(std::vector<TrainedLayer<float>> const&, SampleSet const&, Answers const&, Loss);
-template Gradient<double> gradient_of(std::vector<TrainedLayer<double>> const&, SampleSet const&, Answers const&, Loss);
+template Gradient<float> gradient_of(std::vector<TrainedLayer<float>> const&, SampleSet const&, Answers const&,
+                                     Loss const&);
+template Gradient<double> gradient_of(std::vector<TrainedLayer<double>> const&, SampleSet const&, Answers const&,
+                                      Loss const&);
 template class ReferenceTraining<float>;
 template class ReferenceTraining<double>;
 

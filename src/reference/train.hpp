@@ -46,14 +46,15 @@ Network to_network(std::vector<TrainedLayer<Scalar>> const& layers);
 /// The gradients of a mini-batch, by plain loops without Kokkos: the reference of all kernels of training. Row p of
 /// `samples` is at position p of the mini-batch, which decides its place in the sums (network/leaf.hpp).
 ///   forward   x_l = as infer() computes it; all layers are kept
-///   output    e_j = act'(x_j) * d loss / d x_j; exponentials, quotients and the loss in double, rounded once
-///   backward  e_i = act'(x_i) * (fma-chain over the edges (j, i) of input i, by ascending j, of weight(j, i) * e_j)
-///   gradient  g(j, i) = sum over positions of x_i * e_j: within a leaf chains of fma, bias(j) = sum of e_j likewise
+///   output    e_j = act'(x_j) * (weight * d loss / d x_j); exponentials, quotients and the loss in double, rounded
+///   once backward  e_i = act'(x_i) * (fma-chain over the edges (j, i) of input i, by ascending j, of weight(j, i) *
+///   e_j) gradient  g(j, i) = sum over positions of x_i * e_j: within a leaf chains of fma, bias(j) = sum of e_j
+///   likewise
 /// act' is a function of the activation: 1 above zero and below the cap, else the slope; x (1 - x); 1 - x^2.
 /// Throws what require_fit() throws.
 template <class Scalar>
 Gradient<Scalar> gradient_of(std::vector<TrainedLayer<Scalar>> const& layers, SampleSet const& samples,
-                             Answers const& answers, Loss loss);
+                             Answers const& answers, Loss const& loss);
 
 /// The moments of the optimizer for one layer.
 template <class Scalar>
@@ -67,7 +68,7 @@ template <class Scalar>
 class ReferenceTraining {
 public:
   /// Throws UsageError if the optimizer is invalid.
-  ReferenceTraining(Network const& network, Loss loss, Optimizer const& optimizer);
+  ReferenceTraining(Network const& network, Loss const& loss, Optimizer const& optimizer);
 
   /// One step with the samples of a mini-batch at this rate. Returns their loss before the step.
   LossSum step(SampleSet const& samples, Answers const& answers, double rate);

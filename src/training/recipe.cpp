@@ -82,6 +82,7 @@ std::string to_json(Recipe const& recipe, std::size_t num_samples) {
                                  {"seed", recipe.seed},
                                  {"samples", num_samples},
                                  {"pattern", to_string(recipe.pattern.kind)}};
+  if (recipe.loss.kind == Loss::huber) json["delta"] = recipe.loss.delta;
   if (recipe.pattern.kind != PatternKind::keep) {
     json["pattern fraction"] = recipe.pattern.fraction;
     json["pattern every"] = recipe.pattern.every;
@@ -104,7 +105,8 @@ Recipe recipe_from(nlohmann::ordered_json const& json, std::string const& place)
     auto const take = [&](char const* key, auto& value) { json.at(key).get_to(value); };
     auto const text = [&](char const* key) { return json.at(key).get<std::string>(); };
     recipe.precision = text("precision") == "double" ? Precision::double_precision : Precision::single_precision;
-    recipe.loss = parse_loss(text("loss"));
+    double const delta = json.contains("delta") ? json.at("delta").get<double>() : Loss().delta;
+    recipe.loss = parse_loss(text("loss"), delta);
     recipe.optimizer.kind = parse_optimizer(text("optimizer"));
     take("momentum", recipe.optimizer.momentum);
     take("beta1", recipe.optimizer.beta1);

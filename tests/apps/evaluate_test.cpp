@@ -168,6 +168,32 @@ TEST_F(Evaluate, MeanSquareTakesTargetsOrLabels) {
   EXPECT_NEAR(loss_of(report_of("both.safetensors")), expected_cross_entropy(0, num_samples), 1e-13);
 }
 
+TEST_F(Evaluate, LogisticTakesTargetsFromZeroToOneAndLabelsOfTwo) {
+  write_bytes(path("two.mtx"), "%%MatrixMarket matrix coordinate real general\n500 10 2\n1 1 1\n7 2 1.5\n");
+  auto const refused = evaluate("bare.safetensors", {"--loss", "logistic", "--targets", path("two.mtx")});
+  expect_sentence(refused, 3, {"two.mtx: sample ", "has the target 1.5 for output 1, expected 0 to 1"}, "logistic");
+  auto const huber = [&](std::string const& delta) {
+    return loss_of(report_of("valued.safetensors", {"--loss", "huber", "--delta", delta}));
+  };
+  EXPECT_NEAR(2 * huber("1e9"), loss_of(report_of("valued.safetensors")), 1e-13);
+  EXPECT_LT(huber("0.1"), huber("1e9"));
+  expect_sentence(evaluate("valued.safetensors", {"--loss", "huber", "--delta", "0"}), 2,
+                  {"delta of the loss huber is 0"}, "delta");
+  succeed({"generate", "random", "--widths", "60,1", "--density", "1", "--output", path("one.safetensors")});
+  std::string text;
+  for (std::size_t row = 0; row < num_samples; ++row) text += row % 3 == 0 ? "1\n" : "0\n";
+  write_bytes(path("of-two.tsv"), text);
+  std::vector<std::string> const words = {
+      "evaluate",         "--network", path("one.safetensors"), "--input", path("bare.safetensors"), "--labels",
+      path("of-two.tsv"), "--report",  path("of-two.json")};
+  expect_sentence(run_varve(words), 3, {"sample 1 has the label 1, expected 0 to 0, one of 1 classes"}, "one class");
+  succeed(joined(words, {"--loss", "logistic"}));
+  auto const report = test::read_json(path("of-two.json"));
+  EXPECT_EQ(report["confusion"].size(), 2U);
+  EXPECT_EQ(report["confusion"][1][0].get<int>() + report["confusion"][1][1].get<int>(), 167);
+  EXPECT_EQ(report["top"]["accuracy"], 1.0);
+}
+
 TEST_F(Evaluate, PrintsWhatItMeasures) {
   auto const out = evaluate("labelled.safetensors").out;
   for (char const* const word : {"network   ", "500 samples (1:500)", "labels    ", "loss      ", "(cross-entropy)",
@@ -200,7 +226,7 @@ TEST_F(Evaluate, WhatDoesNotFitIsASentence) {
   refuse(3, "bare.safetensors", {}, "bare.safetensors has neither labels nor targets");
   refuse(3, "bare.safetensors", {"--labels", path("targets.safetensors")}, "targets.safetensors has no labels");
   refuse(3, "bare.safetensors", {"--labels", path("large.tsv")},
-         "large.tsv: sample 7 has the label 10, expected 0 to 9, a class for each of 10 outputs");
+         "large.tsv: sample 7 has the label 10, expected 0 to 9, one of 10 classes");
   refuse(3, "bare.safetensors", {"--labels", path("few.tsv")},
          "found labels of the samples 1:2, expected labels of the samples 1:500");
   refuse(3, "bare.safetensors", {"--labels", path("few.tsv"), "--samples", "2:3"},

@@ -283,11 +283,32 @@ TEST_F(Train, TakesTargetsAndLabelsOfOtherFiles) {
   EXPECT_THAT(ended.out, ::testing::Not(HasSubstr("accuracy")));
 }
 
+TEST_F(Train, OfOtherLossesContinuesFromItsCheckpoint) {
+  auto const hash_of = [&](Words const& options) {
+    auto const ended = succeed(words(joined({"--rate", "0.5"}, options)));
+    return ended.out.substr(ended.out.find("weights   "), 26);
+  };
+  for (Words const& loss : {Words{"--loss", "logistic"}, Words{"--loss", "huber", "--delta", "0.25"}}) {
+    auto const whole = hash_of(joined(loss, {"--epochs", "4", "--rate-schedule", "constant"}));
+    auto const part = joined(loss, {"--rate-schedule", "constant", "--checkpoint", path("of-loss.safetensors")});
+    hash_of(joined(part, {"--epochs", "2"}));
+    EXPECT_EQ(hash_of(joined(part, {"--epochs", "4"})), whole);
+    Words const other = {"--loss",   "huber",  "--delta", "0.5",          "--rate-schedule",
+                         "constant", "--rate", "0.5",     "--checkpoint", path("of-loss.safetensors")};
+    expect_sentence(run_varve(words(other)), 2,
+                    {loss[1] == "huber" ? "with delta 0.25, not 0.5" : "with loss \"logistic\""}, "another loss");
+    std::filesystem::remove(path("of-loss.safetensors"));
+    std::filesystem::remove(path("of-loss.safetensors.previous"));
+  }
+}
+
 TEST_F(Train, SaysWhatIsWrong) {
   auto const fails = [](Words const& options, int exit_code, std::string const& part) {
     expect_sentence(run_varve(words(options)), exit_code, {part}, part + ": ");
   };
   fails({"--optimizer", "best"}, 2, "there is no optimizer 'best'");
+  fails({"--loss", "best"}, 2, "there is no loss 'best'; there are: cross-entropy, mean-square, logistic, huber");
+  fails({"--loss", "huber", "--delta", "-1"}, 2, "delta of the loss huber is -1, expected a positive number");
   fails({"--rate", "-1"}, 2, "the rate is -1, expected a positive number");
   fails({"--pattern", "best"}, 2, "there is no way 'best' to change the pattern of edges");
   fails({"--pattern", "set", "--pattern-fraction", "2"}, 2, "the fraction of edges that are dropped is 2, expected");

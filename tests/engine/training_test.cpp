@@ -13,6 +13,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -50,6 +51,9 @@ TrainingCase rows_of_case(TrainingCase const& given, std::span<std::uint64_t con
   TrainingCase part{given.network, {pick(given.samples.matrix), 0}, {}, {}};
   for (auto const row : rows) part.labels.labels.push_back(given.labels.labels[row]);
   part.targets.values = pick(given.targets.values);
+  for (auto const& [from, to] : {std::pair(&given.labels, &part.labels), std::pair(&given.targets, &part.targets)})
+    for (auto const row : rows)
+      if (!from->weights.empty()) to->weights.push_back(from->weights[row]);
   return part;
 }
 
@@ -112,8 +116,22 @@ TEST_P(TrainingEngines, EqualTheReferenceAfterEveryOptimizersSteps) {
     options.loss = kind == OptimizerKind::momentum ? Loss::mean_square : Loss::cross_entropy;
     expect_reference(given, true, options);
   }
-  options.loss = Loss::mean_square;
-  expect_reference(given, false, options);
+  for (Loss const loss : {Loss(Loss::mean_square), Loss(Loss::huber, 0.3)}) {
+    options.loss = loss;
+    expect_reference(given, false, options);
+  }
+  auto weighted = given;
+  weighted.labels = given.weighted(given.labels);
+  weighted.targets = given.weighted(given.targets);
+  expect_reference(weighted, true, options);
+  expect_reference(weighted, false, options);
+  options.loss = Loss::logistic;
+  expect_reference(given, true, options);
+  auto of_two = training_case({{37, 20, 1}, 300, 0.4, all_activations});
+  of_two.labels = of_two.labels_of_two();
+  of_two.targets = of_two.probabilities();
+  expect_reference(of_two, true, options);
+  expect_reference(of_two, false, options);
 }
 
 TEST_P(TrainingEngines, DoNotDependOnMicroBatchesOrOnWhatIsComputedAgain) {

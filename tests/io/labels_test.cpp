@@ -24,11 +24,11 @@ TEST(Labels, WrongClassesAreFound) {
   EXPECT_NO_THROW(require_classes(labels, 10, "here"));
   EXPECT_NO_THROW(require_classes({}, 1, "here"));
   EXPECT_EQ(sentence_of<InputError>([&] { require_classes(labels, 9, "here"); }),
-            "here: sample 103 has the label 9, expected 0 to 8, a class for each of 9 outputs");
+            "here: sample 103 has the label 9, expected 0 to 8, one of 9 classes");
   EXPECT_EQ(sentence_of<InputError>([&] {
               require_classes({{no_class}, 0}, 9, "here");
             }),
-            "here: sample 1 has a label of 4294967295 or more, expected 0 to 8, a class for each of 9 outputs");
+            "here: sample 1 has a label of 4294967295 or more, expected 0 to 8, one of 9 classes");
 }
 
 TEST(Labels, TextHasOneClassALine) {

@@ -182,6 +182,7 @@ private:
     kernel.outputs = outputs;
     if (!answers.are_labels()) kernel.targets = panel_of(answers.values, neurons);
     kernel.labels = upload<ExecutionSpace>("labels", answers.labels);
+    kernel.weights = upload<ExecutionSpace>("weights", answers.weights);
     kernel.errors = new_panel(neurons);
     kernel.losses = Array<double>("losses", static_cast<std::size_t>(positions));
     kernel.is_right = Array<int>("right", static_cast<std::size_t>(positions));
@@ -335,6 +336,12 @@ void expect_reference(TrainingShape const& shape, int leaves_per_run, Kernels by
   compare(given.labels, Loss::cross_entropy);
   compare(given.labels, Loss::mean_square);
   compare(given.targets, Loss::mean_square);
+  compare(given.targets, {Loss::huber, 0.4});
+  compare(given.labels, {Loss::huber, 0.4});
+  compare(given.weighted(given.targets), {Loss::huber, 0.4});
+  compare(given.weighted(given.labels), Loss::cross_entropy);
+  compare(given.probabilities(), Loss::logistic);
+  compare(given.network.num_outputs() == 1 ? given.labels_of_two() : given.labels, Loss::logistic);
 }
 template <class ExecutionSpace, class Scalar>
 void expect_reference(TrainingShape const& shape, int leaves_per_run) {

@@ -161,6 +161,9 @@ TEST(PublicEvaluation, CountsRightAnswers) {
   EXPECT_THROW(varve::evaluate(activations, {{0, 1}, {}}), varve::InputError);
   EXPECT_THROW(varve::evaluate(activations, {{0, 1, 2}, {}}), varve::InputError);
   EXPECT_THROW(varve::evaluate(activations, {{0, 1, 1}, {}}, "regret"), varve::UsageError);
+  EXPECT_DOUBLE_EQ(varve::evaluate(activations, {{0, 1, 1}, {}}, "huber", 2, 0.5).loss, (0.125 + 0.375 + 0.375) / 6);
+  EXPECT_THROW(varve::evaluate(activations, {{0, 1, 1}, {}}, "huber", 2, 0.0), varve::UsageError);
+  EXPECT_THROW(varve::evaluate(activations, {{0, 1, 1}, {}, {1.0, 1.0, 1.0}}), varve::UsageError);
 }
 
 TEST(PublicTraining, RefusesRecipesAndAnswersThatDoNotFit) {
@@ -168,6 +171,8 @@ TEST(PublicTraining, RefusesRecipesAndAnswersThatDoNotFit) {
   recipe.optimizer = "guess";
   EXPECT_THROW(varve::train(small_network(), small_samples(), {{0, 1}, {}}, recipe), varve::UsageError);
   EXPECT_THROW(varve::train(small_network(), small_samples(), {{0}, {}}), varve::InputError);
+  EXPECT_THROW(varve::train(small_network(), small_samples(), {{0, 1}, {}, {1.0}}), varve::InputError);
+  EXPECT_THROW(varve::train(small_network(), small_samples(), {{0, 1}, {}, {1.0, -1.0}}), varve::InputError);
 }
 
 TEST(PublicGenerators, MakeNetworksThatRun) {

@@ -1,11 +1,14 @@
 #include "network/loss.hpp"
 
+#include "core/error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 #include <span>
@@ -103,6 +106,44 @@ TEST(Evaluation, MeanSquareIsOverOutputsAndTakesTargetsBeforeLabels) {
   EXPECT_TRUE(without_labels.confusion().empty());
 }
 
+TEST(Evaluation, LogisticAndHuberAreMeansOverOutputs) {
+  Rows const rows = {{1, 0, -2}, {0, 30, 0.5}};
+  auto const targets = sparse({{1, 0, 0}, {0.25, 1, 1}}, 3);
+  auto const binary = [](double x, double target) { return std::log1p(std::exp(x)) - x * target; };
+  Evaluation logistic(3, Loss::logistic, 1);
+  logistic.add(sparse(rows, 3), {{}, &targets});
+  EXPECT_NEAR(
+      logistic.sum().loss,
+      (binary(1, 1) + binary(0, 0) + binary(-2, 0) + binary(0, 0.25) + std::log1p(std::exp(-30.0)) + binary(0.5, 1)) /
+          3,
+      1e-15);
+  Evaluation huber(3, {Loss::huber, 0.5}, 1);
+  huber.add(sparse(rows, 3), {{}, &targets});
+  EXPECT_DOUBLE_EQ(huber.sum().loss, (0.5 * 1.75 + 0.03125 + 0.5 * 28.75 + 0.125) / 3);
+}
+
+TEST(Evaluation, OneOutputTellsTwoClassesApartByLogistic) {
+  std::vector<NeuronIndex> const labels = {0, 1, 1, 0, 1};
+  Evaluation evaluation(1, Loss::logistic, 1);
+  evaluation.add(sparse({{-2}, {3}, {0}, {1}, {1e-9}}, 1), {labels}); // 0 is class 0
+  EXPECT_EQ(evaluation.sum().num_right, 3U);
+  EXPECT_EQ(evaluation.num_in_top(), 3U);
+  std::map<std::pair<NeuronIndex, NeuronIndex>, std::uint64_t> const confusion = {
+      {{0, 0}, 1}, {{1, 1}, 2}, {{1, 0}, 1}, {{0, 1}, 1}};
+  EXPECT_EQ(evaluation.confusion(), confusion);
+  EXPECT_NEAR(evaluation.sum().loss,
+              std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-3.0)) + 2 * std::log(2.0) + std::log1p(std::exp(1.0)),
+              1e-8);
+}
+
+TEST(Losses, HaveNamesAndPositiveDeltas) {
+  for (auto const& entry : all_losses) EXPECT_EQ(parse_loss(entry.name).kind, entry.kind);
+  EXPECT_EQ(parse_loss("huber", 0.25), Loss(Loss::huber, 0.25));
+  for (double const delta : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")})
+    EXPECT_THROW(parse_loss("huber", delta), UsageError);
+  EXPECT_THROW(parse_loss("hinge"), UsageError);
+}
+
 TEST(Evaluation, BatchesChangeNoBit) {
   std::mt19937_64 generator(2);
   std::normal_distribution<double> value;
@@ -113,7 +154,8 @@ TEST(Evaluation, BatchesChangeNoBit) {
     labels.push_back(static_cast<NeuronIndex>(generator() % 7));
   }
   auto const activations = sparse(rows, 7);
-  for (auto const loss : {Loss::cross_entropy, Loss::mean_square}) {
+  for (auto const& entry : all_losses) {
+    Loss const loss = entry.kind;
     Evaluation whole(7, loss, 3);
     whole.add(activations, {labels});
     for (std::size_t const batch : {1U, 256U, 333U}) {

@@ -18,6 +18,26 @@ struct TrainingCase {
   SampleSet samples;
   Answers labels;
   Answers targets;
+
+  /// Targets from 0 to 1.
+  Answers probabilities() const {
+    auto answers = targets;
+    for (auto& value : answers.values.values) value = std::abs(value);
+    return answers;
+  }
+  /// Answers with weights of the samples, some of which are 0 or 1.
+  static Answers weighted(Answers answers) {
+    for (std::size_t sample = 0; sample < answers.num_samples(); ++sample)
+      answers.weights.push_back(sample % 5 == 4 ? 1.0 : static_cast<double>(sample * sample % 11) / 3.0);
+    return answers;
+  }
+  /// Labels of the two classes that the loss logistic distinguishes with one output.
+  Answers labels_of_two() const {
+    Answers answers;
+    for (std::size_t sample = 0; sample < labels.num_samples(); ++sample)
+      answers.labels.push_back(static_cast<NeuronIndex>(sample * sample / 3 % 2));
+    return answers;
+  }
 };
 
 /// What a training case is made of.

@@ -258,6 +258,12 @@ TEST(Recipe, IsComparedWithThatOfACheckpoint) {
   }
   EXPECT_THROW(require_same(to_json(recipe, 10), to_json(recipe, 11), "run.safetensors"), UsageError);
   EXPECT_THROW(require_same("{}", to_json(recipe, 10), "run.safetensors"), UsageError);
+  auto huber = recipe;
+  huber.loss = {Loss::huber, 0.25};
+  EXPECT_EQ(recipe_from(nlohmann::ordered_json::parse(to_json(huber, 10)), "here"), huber);
+  other = huber;
+  other.loss.delta = 0.5;
+  EXPECT_THROW(require_same(to_json(other, 10), to_json(huber, 10), "run.safetensors"), UsageError);
   auto const evolving = evolving_recipe();
   EXPECT_THROW(require_same(to_json(evolving, 10), to_json(recipe, 10), "run.safetensors"), UsageError);
   EXPECT_THROW(require_same(to_json(recipe, 10), to_json(evolving, 10), "run.safetensors"), UsageError);

@@ -357,7 +357,7 @@ def training():
 
     def add(name, network, **changes):
         validation = {"validation": changes.pop("validation")} if "validation" in changes else {}
-        vectors.append({"kind": "train", "name": name, "network": network, "samples": "train", **validation, "recipe": as_recipe(changes)})
+        vectors.append({"kind": "train", "name": name, "network": network, "samples": changes.pop("samples", "train"), **validation, "recipe": as_recipe(changes)})
 
     squares = {"loss": "mean-square", "answers": "targets"}
     for precision in ("float", "double"):
@@ -389,6 +389,20 @@ def training():
         add(f"adamw, cross-entropy, {precision}", "lines", optimizer="adamw", rate=0.01, l2=0.1, precision=precision)
         add(f"adamw, mean-square, {precision}", "softplus", optimizer="adamw", rate=0.01, l2=0.1, precision=precision, **squares)
     add("adamw: RigL, cosine", "curves", optimizer="adamw", rate=0.05, l2=0.01, rate_schedule="cosine", warm_up=3, pattern="rigl", batch=50, epochs=4)
+
+    networks["one output"] = [random_layer(draw, 7, 6, (2, 5), "tanh", bits=8), random_layer(draw, 1, 7, 5, "identity", scale=4.0, bits=8)]
+    networks["steep"] = [random_layer(draw, 40, 6, (2, 4), "identity", scale=300.0, bits=8)]  # exponentials of every size
+    for name, count, width in (("two classes", 150, 1), ("two classes, test", 40, 1), ("many labels", 80, 40)):
+        samples[name] = random_samples(draw, count, 6, 4, -1.0, 1.0, 4)
+        samples[name]["labels"] = [draw.below(2) for _ in range(count)]
+        samples[name]["targets"] = matrix([dict.fromkeys(draw.some(min(width, 3), width), 1.0) for _ in range(count)], width)
+    for precision in ("float", "double"):
+        add(f"logistic, two classes, {precision}", "one output", samples="two classes", validation="two classes, test", precision=precision, loss="logistic")
+        add(f"logistic, {precision}", "curves", precision=precision, loss="logistic", answers="targets")
+        add(f"logistic, many labels, {precision}", "steep", samples="many labels", precision=precision, epochs=1, loss="logistic", answers="targets")
+        add(f"huber, {precision}", "lines", precision=precision, optimizer="momentum", loss="huber", delta=0.3, answers="targets")
+    add("logistic of labels", "lines", loss="logistic", epochs=1)
+    add("huber of labels", "curves", loss="huber", epochs=1, validation="test")
     return {"numerics": 1, "recipe": as_recipe(RECIPE), "networks": networks, "samples": samples, "vectors": vectors}
 
 
