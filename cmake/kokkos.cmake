@@ -1,5 +1,5 @@
 # Kokkos: an installed one wins (Kokkos_ROOT); else the sources in FETCHCONTENT_SOURCE_DIR_KOKKOS; else the pinned release.
-# Kokkos Kernels, of the same version, is for an engine that serves comparison and for gemm (--product library): VARVE_ENABLE_KOKKOS_KERNELS=AUTO
+# Kokkos Kernels, of the same version, is for an engine that serves comparison and for gemm (product=library): VARVE_ENABLE_KOKKOS_KERNELS=AUTO
 # takes it if it is installed with Kokkos (KokkosKernels_ROOT) or FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS is set, ON
 # downloads the pinned release otherwise.
 #
@@ -164,7 +164,7 @@ elseif(FETCHCONTENT_SOURCE_DIR_KOKKOSKERNELS OR NOT VARVE_ENABLE_KOKKOS_KERNELS 
 endif()
 if(NOT kokkos_kernels_version)
   message(STATUS "Kokkos Kernels: not used (VARVE_ENABLE_KOKKOS_KERNELS=${VARVE_ENABLE_KOKKOS_KERNELS}): varve infer lacks "
-                 "--engine kokkos-kernels, a contender, and varve multiply --product library")
+                 "the engine kokkos-kernels, a contender, and varve multiply --tuning product=library")
 elseif(kokkos_kernels_version VERSION_EQUAL VARVE_KOKKOS_VERSION)
   set(VARVE_HAVE_KOKKOS_KERNELS ON)
 elseif(VARVE_ENABLE_KOKKOS_KERNELS STREQUAL "AUTO" AND KokkosKernels_FOUND)

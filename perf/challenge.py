@@ -6,11 +6,11 @@ samples (all of them with --check 0), and accepts a timing only if the hash of a
 the reference's, bit for bit. One JSON record a line goes to --records; a table goes to standard output.
 
   perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --sizes 1024x120 4096x120 --repeat 11
-  perf/challenge.py --varve build/openmp/bin/varve --backend openmp --sizes 1024x120 --variant "" --variant "--formats sliced_ell"
+  perf/challenge.py --varve build/openmp/bin/varve --backend openmp --sizes 1024x120 --variant "" --variant "--tuning formats=sliced_ell"
   perf/challenge.py --varve build/cuda-h100/bin/varve --backend cuda --pattern random own_weights --variant "--reductions none" \\
       --contender build/contenders/bin/varve_contender
 
-A variant "--engine kokkos-kernels" times that contender, of which the survivors must be the reference's.
+A variant "--tuning engine=kokkos-kernels" times that contender, of which the survivors must be the reference's.
 Patterns: radixnet, the challenge's own; random, any 32 inputs with the challenge's weights and cap and a bias with which
 about as many samples survive; own_weights, the same with random weights and a bias per neuron, where all survive.
 """

@@ -66,7 +66,7 @@ def train(asked, folder, files, *options):
     samples, labels, test, test_labels = files
     return report_of(asked.varve, "train", "--network", folder / "start.safetensors", "--input", samples, "--labels", labels, "--validation", test,
                      "--validation-labels", test_labels, "--output", folder / "trained.safetensors", "--backend", asked.backend, "--optimizer", "adam",
-                     "--rate", asked.rate, "--batch", BATCH, "--micro-batch", BATCH, "--epochs", asked.epochs, *options)
+                     "--rate", asked.rate, "--batch", BATCH, "--tuning", f"micro-batch={BATCH}", "--epochs", asked.epochs, *options)
 
 
 def keep_every(layers):

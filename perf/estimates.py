@@ -3,7 +3,7 @@ import random
 import statistics
 
 RESAMPLES = 1000
-LEAST_CHANGE = 0.02  # smaller changes come from other load, as in varve tune
+LEAST_CHANGE = 0.02  # smaller changes come from other load
 
 
 def ratio_interval(before, after, confidence=0.95, seed=1):

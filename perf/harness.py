@@ -42,13 +42,13 @@ def hash_of(varve, network, samples, *options):
 
 @functools.cache
 def reference_answer(answer_of, varve, network, samples, *checked):
-    return answer_of(varve, network, samples, "--engine", "reference", *checked)
+    return answer_of(varve, network, samples, "--tuning", "engine=reference", *checked)
 
 
 def verdict_on(varve, network, samples, options, checked):
     """"equal bits" if the last activations of the samples that `checked` names are the reference's; "same survivors" for
-    another engine (--engine), which rounds its sums in its own order. Any other answer ends the measurement."""
-    answer_of, verdict = (survivors_of, "same survivors") if "--engine" in options else (hash_of, "equal bits")
+    another engine, which rounds its sums in its own order. Any other answer ends the measurement."""
+    answer_of, verdict = (survivors_of, "same survivors") if any(option.startswith("engine=") for option in options) else (hash_of, "equal bits")
     computed = options[options.index("--edge-order"):][:2] if "--edge-order" in options else []
     truth = reference_answer(answer_of, varve, network, samples, *checked, *computed)
     answer = answer_of(varve, network, samples, *options, *checked)
@@ -94,7 +94,7 @@ def network_file(varve, folder, pattern, neurons, layers, seed):
     shape = ("--neurons", neurons, "--layers", layers, "--seed", seed)
     if pattern == "radixnet":
         return generated(varve, path, "radixnet", *shape)
-    alike = ("--weight", 0.0625, "--bias", RANDOM_PATTERN_BIAS, "--cap", 32) if pattern == "random" else ()
+    alike = ("--init", "weight=0.0625", "--bias", RANDOM_PATTERN_BIAS, "--cap", 32) if pattern == "random" else ()
     return generated(varve, path, "random", *shape, "--degree", 32, *alike)
 
 

@@ -59,8 +59,8 @@ def train(asked, folder, start, samples, ranks, mode, precision):
     epochs, rate = MODES[mode]
     output = folder / "trained.safetensors"
     arguments = ["train", "--network", start, "--input", samples, "--output", output, "--backend", asked.backend, "--precision", precision,
-                 "--optimizer", "sgd", "--rate", rate, "--rate-schedule", "constant", "--l2", L2, "--batch", BATCH, "--epochs",
-                 min(epochs, asked.epochs or epochs), "--share-devices"]
+                 "--optimizer", "sgd", "--rate", rate, "--rate-schedule", "constant", "--optimizer", f"l2={L2}", "--batch", BATCH, "--epochs",
+                 min(epochs, asked.epochs or epochs), "--tuning=share-devices=on"]
     command = [asked.varve] if ranks == 1 else [*asked.mpirun.split(), "-n", str(ranks), asked.varve]
     report = report_of(*command, *arguments)
     return report, output.read_bytes()
@@ -74,7 +74,7 @@ def measure(asked, folder):
     """Prints the table; returns the number of bytes that differ in all runs together."""
     samples, start = training_file(asked, folder), folder / "start.safetensors"
     run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation", "sigmoid",
-        "--last-activation", "identity", "--output", start)
+        "--activation", "last=identity", "--output", start)
     print(f"{'mode':>4} {'precision':>9} {'ranks':>5} {'seconds':>9} {'speedup':>7} {'accuracy':>8} {'bytes that differ':>17}  weights")
     all_different = 0
     for precision in asked.precisions:

@@ -138,13 +138,12 @@ def draw_lines(axes, title, what, unit, lines, own=()):
 
 
 def study_formats(study):
-    return {"tiles": [study.measure("--formats", name) for name in FORMATS],
-            "narrow tiles": [study.measure("--formats", name, "--narrow-tiles") for name in FORMATS]}
+    return {"tiles": [study.measure("--tuning", f"formats={name}") for name in FORMATS]}
 
 
 def study_kernels(study):
     def run(kernel, formats):
-        return study.measure("--formats", formats, *(() if kernel == "auto" else ("--kernel", kernel)))
+        return study.measure("--tuning", f"formats={formats},kernel={kernel}")
     return {f"formats {formats}": [run(kernel, formats) for kernel in KERNELS] for formats in ("auto", "sliced_ell")}
 
 
@@ -156,10 +155,7 @@ def study_batches(study):
 
 def study_few_samples(study):
     counts = powers_of_two(1, study.asked.samples)[::2]
-    def microseconds(count, *options):
-        return 1e3 * study.measure(*options, samples=count)[0] / count
-    return {"tiles": [(count, microseconds(count)) for count in counts],
-            "narrow tiles": [(count, microseconds(count, "--narrow-tiles")) for count in counts]}
+    return {"tiles": [(count, 1e3 * study.measure(samples=count)[0] / count) for count in counts]}
 
 
 def study_shapes(study):

@@ -120,14 +120,14 @@ def epoch(asked):
         with tempfile.TemporaryDirectory() as place:
             folder = pathlib.Path(place)
             network, samples, labels = folder / "network.safetensors", folder / "samples.safetensors", folder / "labels.txt"
-            run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation", "sigmoid", "--last-activation",
-                "identity", "--output", network)
+            run(asked.varve, "generate", "random", "--widths", "784,100,10", "--density", 1, "--init", "he", "--activation",
+                "sigmoid,last=identity", "--output", network)
             run(asked.varve, "generate", "samples", "--neurons", 784, "--samples", asked.samples, "--density", 0.5, "--output", samples)
             write_labels(labels, asked.samples, 10)
 
             def train(epochs):
                 report = report_of(asked.varve, "train", "--network", network, "--input", samples, "--labels", labels, "--output", folder / "trained.safetensors",
-                                   "--optimizer", "sgd", "--rate", MODES[1][1], "--rate-schedule", "constant", "--l2", L2, "--batch", BATCH, "--epochs", epochs,
+                                   "--optimizer", "sgd", "--rate", MODES[1][1], "--optimizer", f"l2={L2}", "--rate-schedule", "constant", "--batch", BATCH, "--epochs", epochs,
                                    "--precision", precision, "--backend", asked.backend)
                 return report["seconds"]
 
@@ -139,7 +139,7 @@ def epoch(asked):
 
 def losses_of_varve(asked, folder, precision, width, layers, count):
     network = folder / "network.safetensors"
-    run(asked.varve, "convert", folder / "network", network, "--neurons", width, "--layers", layers, "--bias", 0, "--cap", 1e9)
+    run(asked.varve, "convert", folder / "network", network, "--text", f"neurons={width},layers={layers},bias=0,cap=1e9")
     run(asked.varve, "train", "--network", network, "--input", folder / "samples.tsv",
         "--labels", folder / "labels.txt", "--output", folder / "trained.safetensors", "--optimizer", "sgd", "--rate", 0.05, "--rate-schedule", "constant", "--batch",
         count, "--epochs", asked.steps, "--precision", precision, "--backend", asked.backend, "--history", folder / f"{precision}.tsv")

@@ -28,8 +28,8 @@ struct InferenceOptions {
   std::string kernel = "auto";                       ///< use this kernel for every layer that supports it
   std::optional<std::size_t> batch;                  ///< samples at a time; empty: the plan chooses
   std::optional<std::size_t> expected_samples;       ///< samples of a call, if known
-  std::optional<std::size_t> memory_limit;           ///< bytes, as --memory-limit
-  std::optional<std::size_t> device_memory_limit;    ///< bytes, as --device-memory-limit
+  std::optional<std::size_t> memory_limit;           ///< bytes, as --memory host
+  std::optional<std::size_t> device_memory_limit;    ///< bytes, as --memory device
 };
 
 /// What infer() returns besides the live samples.

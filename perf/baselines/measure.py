@@ -86,7 +86,7 @@ def reference_answer(asked, network, samples, count):
     from network import read_samples
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "last.safetensors"
-        run(asked.varve, "infer", "--network", network, "--input", samples, "--samples", f"1:{count}", "--engine", "reference",
+        run(asked.varve, "infer", "--network", network, "--input", samples, "--samples", f"1:{count}", "--tuning", "engine=reference",
             "--activations", path)
         return read_samples(path).toarray()
 
@@ -183,7 +183,7 @@ def kokkos_kernels_records(asked, own, network, samples, count, truth):
     if not asked.kokkos_kernels:
         return [], []
     name = "Kokkos Kernels, SpMM"
-    command = [asked.kokkos_kernels, "infer", "--engine", "kokkos-kernels", "--backend", asked.backend, "--network", network, "--input", samples]
+    command = [asked.kokkos_kernels, "infer", "--tuning", "engine=kokkos-kernels", "--backend", asked.backend, "--network", network, "--input", samples]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "last.safetensors"
         run(*command, "--samples", f"1:{truth.shape[0]}", "--activations", path)
@@ -193,7 +193,7 @@ def kokkos_kernels_records(asked, own, network, samples, count, truth):
     report = report_of(*command, "--samples", f"1:{count}", "--repeat", max(asked.repeats, 5))
     way = f"the reference's live samples, activations within {TOLERANCE} of the largest of their sample"
     return [{**kept_of(own), "peer": name, "peer_version": report["kokkos_version"], "setup": {**own["setup"], "reductions": "none"},
-             "program": "varve infer --engine kokkos-kernels", "check": {"right": True, "way": way, "samples": truth.shape[0]},
+             "program": "varve infer --tuning engine=kokkos-kernels", "check": {"right": True, "way": way, "samples": truth.shape[0]},
              "loop_seconds_all": report["loop_seconds_all"]}], []
 
 

@@ -24,6 +24,7 @@ Path = Union[str, "os.PathLike[str]"]
 _NAMES = {
     "--transpose-weights": "transposed=True",
     "--activation": "activation",
+    "--text neurons=N": "neurons",
     "--neurons": "neurons",
     "--layers": "layers",
     "--bias": "bias",

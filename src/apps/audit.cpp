@@ -41,7 +41,7 @@ namespace {
 
 /// The options of `varve audit` as given by the user.
 struct AuditOptions {
-  InferOptions run; ///< only network, input, challenge, backend and engine are used
+  InferOptions run; ///< only network, input, challenge and backend are used
   std::string receipt, against, output;
   std::string labels, targets, checkpoints, step; ///< of a training; step: "random" or a number from 1 on
   std::size_t num_samples = 10;
@@ -70,7 +70,7 @@ void require_own_numerics(std::string const& receipt, int numerics) {
       fmt::format("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics));
 }
 
-/// The recorded state at the end of the steps that are computed again: the first one that is not before --step.
+/// The recorded state at the end of the steps that are computed again: the first one that is not before the drawn step.
 std::size_t state_to_audit(AuditOptions const& options, TrainingReceipt const& receipt) {
   auto const num_steps = receipt.num_steps();
   std::uint64_t step = 0;
@@ -81,7 +81,8 @@ std::size_t state_to_audit(AuditOptions const& options, TrainingReceipt const& r
     auto const* const end = options.step.data() + options.step.size();
     auto const parsed = std::from_chars(options.step.data(), end, step);
     if (parsed.ec != std::errc() || parsed.ptr != end || step == 0 || step > num_steps)
-      throw UsageError(fmt::format("--step is '{}', expected random or a step from 1 to {}", options.step, num_steps));
+      throw UsageError(
+          fmt::format("--draw step is '{}', expected random or a step from 1 to {}", options.step, num_steps));
   }
   auto const found = std::ranges::lower_bound(receipt.states, step, {}, &TrainingState::step);
   return static_cast<std::size_t>(found - receipt.states.begin());
@@ -131,7 +132,7 @@ void require_states(AuditOptions const& options, TrainingReceipt const& receipt,
 int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) {
   require_own_numerics(options.receipt, receipt.numerics);
   if (options.run.named.engine != "varve")
-    throw UsageError("--engine is for receipts of inference; a training is computed by the engine varve");
+    throw UsageError("--backend reference is for receipts of inference; a training is computed by the engine");
   if (receipt.states.empty()) throw InputError(options.receipt + " is of a training without steps");
   auto const num_steps = receipt.num_steps();
   auto const recipe = recipe_from(receipt.recipe, options.receipt);
@@ -164,7 +165,7 @@ int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) 
     moments->num_steps = state.step;
   } else if (last > 0) {
     fmt::print("from      the first step: there is no --checkpoints FOLDER with {} or an earlier state, as varve train "
-               "--receipt-checkpoints keeps them\n",
+               "--receipt-states checkpoints=FOLDER keeps them\n",
                checkpoint_of_step("", receipt.states[last - 1].step).string());
   }
 
@@ -223,8 +224,9 @@ InferenceOptions options_of(InferenceReceipt const& receipt, AuditOptions const&
     throw InputError(fmt::format("{}: {}", options.receipt, error.what()));
   }
   if (engine.engine == Engine::reference && engine.reductions.rewrites_network()) {
-    throw UsageError(fmt::format("--engine reference changes no network, and the run of {} had {}; take --engine varve",
-                                 options.receipt, reductions));
+    throw UsageError(
+        fmt::format("--backend reference changes no network, and the run of {} had {}; take another backend",
+                    options.receipt, reductions));
   }
   limit_memory(engine, 1);
   return engine;
@@ -389,7 +391,7 @@ int audit_receipt(AuditOptions const& options) {
   if (options.prove && (is_training || is_proof)) throw UsageError("--prove needs a receipt of an inference");
   if (is_proof && !options.against.empty()) throw UsageError("--against compares receipts, not proofs of a sample");
   if (!is_training && !(options.step + options.labels + options.targets + options.checkpoints).empty())
-    throw UsageError("--step, --labels, --targets and --checkpoints are for receipts of training");
+    throw UsageError("--draw step, --labels, --targets and --checkpoints are for receipts of training");
   if (is_training) return audit_or_compare<TrainingReceipt>(options, json, training_receipt_of, audit_training);
   if (!is_proof) {
     return audit_or_compare<InferenceReceipt>(options, json, inference_receipt_of,
@@ -400,7 +402,12 @@ int audit_receipt(AuditOptions const& options) {
   return audit_proof(options, proof);
 }
 
-int audit(AuditOptions const& options) {
+int audit(AuditOptions const& given) {
+  auto options = given;
+  if (options.run.backend == "reference") {
+    options.run.named.engine = "reference";
+    options.run.backend = to_string(compiled_backends().front());
+  }
   try {
     return audit_receipt(options);
   } catch (Mismatch const& found) {
@@ -426,8 +433,13 @@ void add_audit(CLI::App& command_line, Action& action) {
   auto* const input = shown.reads(files, "--input", run.input, input_help)->needs(network);
   network->needs(input);
   add_network_in_text(command, run.challenge);
-  shown.add("--samples", options.num_samples, "compute N samples again, drawn at random", above_zero());
-  shown.add("--seed", options.seed, "draw the samples or the step that this number gives (default: others each time)");
+  shown.add_keys("--draw",
+                 {number_key("samples", options.num_samples, "N", "number of samples, drawn at random (default: 10)",
+                             above_zero()),
+                  text_key("step", options.step, "random|N", "of a training: the step (default: random)"),
+                  number_key("seed", options.seed, "S",
+                             "the samples or the step that this number gives (default: others each time)")},
+                 "what is computed again:");
   auto* const against =
       shown.reads(files, "--against", options.against, "compare with this receipt instead")->excludes(network);
   auto* const proof =
@@ -439,12 +451,9 @@ void add_audit(CLI::App& command_line, Action& action) {
   OptionGroup const training(command, "Receipts of training");
   training.reads(files, "--labels", options.labels, "classes of the samples, as varve train takes them");
   training.reads(files, "--targets", options.targets, "wanted outputs of the samples, as varve train takes them");
-  training.add("--step", options.step, "the step to compute again: random, or a number from 1 on (default: random)");
   training.add("--checkpoints", options.checkpoints,
-               "folder of varve train --receipt-checkpoints: begin with one of them");
-  add_backend(command, run.backend);
-  shown.add("--engine", run.named.engine,
-            "for inference: varve, or reference: plain loops that share no kernel with it");
+               "folder of varve train --receipt-states checkpoints: begin with one of them");
+  add_backend(command, run.backend, "for inference also reference: plain loops that share no kernel with the engine; ");
   command.parse_complete_callback([&given = options] {
     if (given.against.empty() && !given.prove && given.run.network.empty())
       throw CLI::RequiredError("--network and --input, or --against,");

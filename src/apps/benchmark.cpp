@@ -184,9 +184,9 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   OptionGroup(command, "Arithmetic")
       .add("--reductions", options.reductions,
            "see varve infer --help; several are measured beside each other (--reductions none auto)");
-  add_engine_options(command, options.computing, OptionKind::arithmetic, "reductions");
-  add_engine_options(command, options.computing, OptionKind::study, "engine");
-  add_batch(command, options.computing);
+  add_tuning(command, {engine_key(options.computing, "edge-order"), engine_key(options.computing, "formats"),
+                       engine_key(options.computing, "kernel"),
+                       number_key("batch", options.computing.batch, "N", "samples at a time", above_zero())});
 }
 
 /// Throws UsageError unless the options name either a network and its input or a suite, and every name is known.

@@ -37,7 +37,6 @@ void add_generate(CLI::App& command_line, Action& action);
 void add_convert(CLI::App& command_line, Action& action);
 void add_info(CLI::App& command_line, Action& action);
 void add_train(CLI::App& command_line, Action& action);
-void add_tune(CLI::App& command_line, Action& action);
 void add_verify(CLI::App& command_line, Action& action);
 void add_audit(CLI::App& command_line, Action& action);
 void add_evaluate(CLI::App& command_line, Action& action);

@@ -132,21 +132,6 @@ private:
   }
 };
 
-/// Rewrites a whole number without leading zeros, which CLI11 would take for an octal one. Returns a complaint if it is
-/// none or does not fit the type.
-template <class Integer>
-std::string complaint_on_integer(std::string& text) {
-  Integer number = 0;
-  char const* const end = text.data() + text.size();
-  auto const [next, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || next != end) {
-    return fmt::format("found '{}', expected a whole number from {} to {} in decimal digits", text,
-                       std::numeric_limits<Integer>::min(), std::numeric_limits<Integer>::max());
-  }
-  text = fmt::format("{}", number);
-  return {};
-}
-
 std::string complaint_on_text(std::string& text) {
   if (!text.empty()) return {};
   return "found an empty value, expected a name, a text or a number (leave the option out to go without)";
@@ -154,22 +139,13 @@ std::string complaint_on_text(std::string& text) {
 
 /// The rule for options of this type, as CLI11 names it: "UINT", "FLOAT", "TEXT:{a,b}".
 std::string (*rule_for(std::string_view type))(std::string&) {
-  if (type.starts_with("UINT")) return complaint_on_integer<std::uint64_t>;
-  if (type.starts_with("INT")) return complaint_on_integer<std::int64_t>;
+  if (type.starts_with("UINT")) return complaint_on_whole_number;
   return complaint_on_text;
 }
 
-/// Options that change no output: unlike machines may need them to differ.
-constexpr std::array<std::string_view, 10> free_options = {"--backend",
-                                                           "--formats",
-                                                           "--kernel",
-                                                           "--recompute",
-                                                           "--micro-batch",
-                                                           "--memory-limit",
-                                                           "--input-memory",
-                                                           "--device-memory-limit",
-                                                           "--device-weight-limit",
-                                                           "--options"};
+/// Options, and keys of --tuning, that change no output: unlike machines may need them to differ.
+constexpr std::array<std::string_view, 3> free_options = {"--backend", "--recompute", "--memory"};
+constexpr std::array<std::string_view, 3> free_keys = {"formats", "kernel", "micro-batch"};
 
 bool is_free(CLI::Option const& option) {
   return std::ranges::find(free_options, option.get_name()) != free_options.end();
@@ -177,7 +153,13 @@ bool is_free(CLI::Option const& option) {
 
 /// The value of an option as text: the one given, else the default.
 std::string value_of(CLI::Option const& option) {
-  auto const text = option.empty() ? option.get_default_str() : fmt::format("{}", fmt::join(option.results(), " "));
+  std::string text = option.empty() ? option.get_default_str() : "";
+  bool is_key_free = false; // that of the parts without a key
+  for (auto const& part : option.results()) {
+    auto const key = part.substr(0, part.find('='));
+    if (key != part) is_key_free = std::ranges::find(free_keys, key) != free_keys.end();
+    if (!is_key_free) text += (text.empty() ? "" : " ") + part;
+  }
   return text.empty() ? "not given" : text;
 }
 
@@ -186,6 +168,18 @@ std::string value_of(CLI::Option const& option) {
 void add_help(CLI::App& command_line) {
   command_line.formatter(std::make_shared<HelpFormat>());
   command_line.set_help_all_flag("--help-all", "Print help with all options and exit");
+}
+
+std::string complaint_on_whole_number(std::string& text) {
+  std::uint64_t number = 0;
+  char const* const end = text.data() + text.size();
+  auto const [next, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || next != end) {
+    return fmt::format("found '{}', expected a whole number from 0 to {} in decimal digits", text,
+                       std::numeric_limits<std::uint64_t>::max());
+  }
+  text = fmt::format("{}", number);
+  return {};
 }
 
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error) {
@@ -235,7 +229,8 @@ void require_same_command(Communicator const& communicator, CLI::App const& comm
     }
   }
   require_agreement(communicator, mine, ErrorKind::usage,
-                    fmt::format("only {}and options of Kokkos may differ", free_ones));
+                    fmt::format("only {}some keys of --tuning ({}) and options of Kokkos may differ", free_ones,
+                                fmt::join(free_keys, ", ")));
 }
 
 } // namespace varve

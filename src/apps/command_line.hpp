@@ -16,6 +16,10 @@ void add_help(CLI::App& command_line);
 /// sentence names that word and the nearest known one, rather than an option that is missing because of it.
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error);
 
+/// Rewrites a whole number without leading zeros, which CLI11 would take for an octal one. Returns a complaint if it is
+/// none or does not fit 64 bits, else an empty text.
+std::string complaint_on_whole_number(std::string& text);
+
 /// Gives all options of a command and of its subcommands, which must be declared by now, the rules that CLI11 lacks: a
 /// whole number consists of decimal digits only and fits its type (CLI11 takes 010 as octal, caps what is too large and
 /// wraps what is negative); a name or a text is not empty (an empty one, from an unset variable of a script, would

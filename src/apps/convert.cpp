@@ -30,7 +30,7 @@ Samples may have labels (the class of each) and targets (the outputs wanted of i
 safetensors have a place for them. IDX files are recognized by their content, compressed or not. MNIST becomes a sample file by
   varve convert train-images-idx3-ubyte.gz train.safetensors --labels train-labels-idx1-ubyte.gz
 Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * inputs places, or all edges if there are
-fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with --prune-over network), then
+fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with over=network), then
 outputs, then inputs. Biases stay.)";
 
 /// The options of `varve convert` for samples.
@@ -47,8 +47,8 @@ struct ConvertOptions {
   SampleConversion samples;
   ChallengeOptions challenge;
   bool reduce = false;
-  std::optional<double> prune;
-  std::string prune_over = "layer";
+  std::string density; ///< edges that stay by pruning; empty: all
+  std::string over;    ///< what has the density: each "layer" (default), or the "network"
   CommandFiles files;
 };
 
@@ -106,7 +106,16 @@ void say_which_are_empty(EmptiedLayers const& layers) {
       numbers.size(), layers.num_layers(), list, numbers.size() > most ? ", ..." : ""));
 }
 
+/// The density of --prune. Throws UsageError unless it is above 0 and at most 1.
+double density_of(ConvertOptions const& options) {
+  double density = 0.0;
+  if (!CLI::detail::lexical_cast(options.density, density) || !(density > 0.0 && density <= 1.0))
+    throw UsageError(fmt::format("--prune is {}, expected a number above 0 and at most 1", options.density));
+  return density;
+}
+
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
+  if (options.density.empty() && !options.over.empty()) throw UsageError("--prune over=... needs a density: --prune D");
   auto const& target = options.samples.target;
   auto const progress = terminal_progress("converting layers");
   auto const bytes = bytes_to_keep();
@@ -114,10 +123,10 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
     ReducedNetwork const reduced(network, {.merge_outputs = false}, bytes.rewritten, bytes.ahead);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
-  } else if (options.prune) {
+  } else if (!options.density.empty()) {
     KeptNetwork const kept(network, bytes.rewritten);
-    auto const scope = options.prune_over == "network" ? PruneScope::network : PruneScope::layer;
-    PrunedNetwork const pruned(kept, *options.prune, scope);
+    auto const scope = options.over == "network" ? PruneScope::network : PruneScope::layer;
+    PrunedNetwork const pruned(kept, density_of(options), scope);
     EmptiedLayers const watched(pruned, kept);
     save_network(watched, target, progress);
     say_which_are_empty(watched);
@@ -185,7 +194,7 @@ void convert_samples(SampleConversion const& conversion) {
 
 /// Throws UsageError if an option for networks was given with samples.
 void require_no_network_options(ConvertOptions const& options) {
-  if (!options.reduce && !options.prune) return;
+  if (!options.reduce && options.density.empty()) return;
   throw UsageError(fmt::format("{} holds samples; only a network can be {}", options.samples.source,
                                options.reduce ? "reduced" : "pruned"));
 }
@@ -236,25 +245,18 @@ void add_sample_options(CLI::App& command, CommandFiles& files, SampleConversion
 }
 
 void add_rewrites(CLI::App& command, ConvertOptions& options) {
-  auto const is_density = [](std::string const& text) {
-    double density = 0.0;
-    bool const is_one = CLI::detail::lexical_cast(text, density) && density > 0.0 && density <= 1.0;
-    return is_one ? std::string() : fmt::format("found {}, expected a number above 0 and at most 1", text);
-  };
   OptionGroup const shown(command);
   auto* const reduce = shown.add(
       "--reduce", options.reduce,
       "write a smaller network with the same outputs: merge equal neurons, fold constants, drop unread neurons");
-  auto* const prune = shown.add("--prune", options.prune,
-                                "write a network without its smallest weights: DENSITY (above 0, at most 1) is the "
-                                "number of edges that stay, divided by inputs times outputs",
-                                CLI::Validator(is_density, ""));
-  prune->excludes(reduce)->type_name("DENSITY");
   shown
-      .add("--prune-over", options.prune_over,
-           "with --prune: layer (each layer gets this density) or network (the network as a whole does)",
-           CLI::IsMember({"layer", "network"}))
-      ->needs(prune);
+      .add_keys("--prune",
+                {name_key("over", options.over, {"layer", "network"},
+                          "what has this density: each layer, or the network as a whole")},
+                "DENSITY (above 0, at most 1): write a network without its smallest weights, of which this part of "
+                "inputs times outputs stays:",
+                &options.density)
+      ->excludes(reduce);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "radixnet/network.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,53 +24,42 @@ namespace {
 
 /// Options for the initial weights and activations of networks that are to be trained.
 struct InitialOptions {
-  std::optional<std::string> init;       ///< "he" or "identity"
-  std::optional<std::string> activation; ///< name (as in network files) of the activation of all but the last layer
-  std::optional<std::string> last_activation; ///< name of the activation of the last layer
-  double slope = 0.01;                        ///< slope of leaky ReLUs below zero
-  double cap = 1.0;                           ///< cap of clipped ReLUs
+  std::string init;            ///< "he", "identity" or empty
+  std::string activation;      ///< name (as in network files) of the activation of all but the last layer; or empty
+  std::string last_activation; ///< name of the activation of the last layer, or empty
+  double slope = 0.01;         ///< slope of leaky ReLUs below zero
+  double cap = 1.0;            ///< cap of clipped ReLUs
 };
 
-/// The defaults of both activation options, as the help shows them.
-struct InitialDefaults {
-  std::string activation;
-  std::string last_activation;
-};
-
-std::optional<Activation> activation_of(std::optional<std::string> const& name, InitialOptions const& options) {
-  if (!name) return std::nullopt;
-  auto const& entry = *find_activation(*name);
+/// Throws UsageError if there is no activation of this name.
+std::optional<Activation> activation_of(std::string const& name, InitialOptions const& options) {
+  if (name.empty()) return std::nullopt;
+  auto const* const found = find_activation(name);
+  if (found == nullptr)
+    throw UsageError(
+        fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(activation_names(), ", ")));
+  auto const& entry = *found;
   return make_activation(entry, entry.value == &Activation::cap ? options.cap : options.slope);
 }
 
-/// Adds --init, --activation, --last-activation and --slope. Returns --init.
-CLI::Option* add_initial_options(CLI::App& command, InitialOptions& options, InitialDefaults const& defaults) {
-  OptionGroup const shown(command);
-  auto* const init = shown.add("--init", options.init,
-                               "initial weights for training, biases 0: he (random, so that activations keep their "
-                               "size from layer to layer) or identity (in layers with as many inputs as outputs 1 on "
-                               "the diagonal and small numbers elsewhere: for hundreds and thousands of layers)",
-                               CLI::IsMember({"he", "identity"}));
-  CLI::IsMember const is_activation(activation_names());
-  shown
-      .add("--activation", options.activation,
-           "with --init: activation of all layers but the last (default: " + defaults.activation + ")", is_activation)
-      ->needs(init);
-  shown
-      .add("--last-activation", options.last_activation,
-           "with --init: activation of the last layer; identity for classes, because the softmax belongs to the loss "
-           "(default: " +
-               defaults.last_activation + ")",
-           is_activation)
-      ->needs(init);
-  shown.add("--slope", options.slope, "with --init: slope of leaky_relu below zero")->needs(init);
-  return init;
+/// The keys of --activation, but for the cap.
+std::vector<OptionKey> activation_keys(InitialOptions& options, std::string const& last) {
+  return {text_key("last", options.last_activation, "NAME",
+                   "of the last layer; identity for classes, because the softmax belongs to the loss (default: " +
+                       last + ")"),
+          number_key("slope", options.slope, "S", "of leaky_relu below zero (default: 0.01)")};
 }
+
+constexpr char const* init_help =
+    "initial weights for training, biases 0: he (random, so that activations keep their size from layer to layer) or "
+    "identity (in layers with as many inputs as outputs 1 on the diagonal and small numbers elsewhere: for hundreds "
+    "and "
+    "thousands of layers)";
 
 /// The recipe of these options. Throws UsageError if they contradict each other or a number is out of range.
 InitialRecipe recipe_of(InitialOptions const& options, std::uint64_t seed) {
   InitialRecipe recipe;
-  recipe.weights = parse_initial_weights(options.init.value_or("he"));
+  recipe.weights = parse_initial_weights(options.init);
   recipe.activation = activation_of(options.activation, options);
   recipe.last_activation = activation_of(options.last_activation, options);
   recipe.seed = seed;
@@ -149,6 +139,7 @@ struct RandomOptions : Output {
   std::size_t neurons = 1024;
   std::size_t layers = 120;
   std::vector<double> bias;
+  std::optional<double> gain;
 };
 
 /// The recipe completed with the other options. Throws UsageError if there are too many layers.
@@ -160,6 +151,8 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
   recipe.seed = options.seed;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);
   if (!recipe.degree && !recipe.density) recipe.degree = 32;
+  if (options.gain && recipe.weight) throw UsageError("--init takes gain or weight, not both");
+  recipe.gain = options.gain.value_or(recipe.gain);
   if (!options.bias.empty()) {
     recipe.lowest_bias = options.bias.front();
     recipe.highest_bias = options.bias.back();
@@ -170,11 +163,16 @@ RandomNetworkRecipe recipe_of(RandomOptions const& options) {
 void generate_random(RandomOptions const& options) {
   RandomNetwork const network(recipe_of(options));
   auto const progress = terminal_progress("writing layers");
-  if (!options.initial.init) return save_network(network, options.output, progress);
   auto initial = options.initial;
+  bool const has_activation = !(initial.activation + initial.last_activation).empty();
+  if (initial.init.empty() && has_activation)
+    throw UsageError("--activation needs --init he or identity; other random networks have clipped ReLUs");
+  if (initial.init.empty()) return save_network(network, options.output, progress);
+  if (options.recipe.weight || options.gain || !options.bias.empty())
+    throw UsageError("--init he and identity choose all weights and biases; leave gain, weight and --bias out");
   initial.cap = options.recipe.cap;
-  if (!initial.activation) initial.activation = "relu";
-  if (!initial.last_activation) initial.last_activation = "identity";
+  if (initial.activation.empty()) initial.activation = "relu";
+  if (initial.last_activation.empty()) initial.last_activation = "identity";
   save_network(InitialNetwork(network, recipe_of(initial, options.seed)), options.output, progress);
 }
 
@@ -195,13 +193,19 @@ void add_random(CLI::App& generate, Action& action) {
   auto* const degree = shown.add("--degree", recipe.degree, "number of inputs that every output reads (default: 32)");
   shown.add("--density", recipe.density, "probability of every edge, 1 for a dense network; replaces --degree")
       ->excludes(degree);
-  auto* const gain = shown.add("--gain", recipe.gain, "weights are uniform in +- GAIN * sqrt(6 / inputs per output)");
-  auto* const weight = shown.add("--weight", recipe.weight, "weight of every edge; replaces --gain")->excludes(gain);
-  auto* const bias = shown.add("--bias", options.bias, "lowest and highest bias of a neuron, or one bias for all")
-                         ->expected(1, 2)
-                         ->default_str("-0.1 0.1");
+  shown.add_keys("--init",
+                 {number_key("gain", options.gain, "G", "uniform in +- G * sqrt(6 / inputs per output) (default: 1)"),
+                  number_key("weight", recipe.weight, "W", "of every edge")},
+                 std::string(init_help) + "; or weights for inference:", &options.initial.init, {"he", "identity"});
+  shown
+      .add("--bias", options.bias,
+           "lowest and highest bias of a neuron, or one bias for all; not with --init he|identity")
+      ->expected(1, 2)
+      ->default_str("-0.1 0.1");
   shown.add("--cap", recipe.cap, "cap of the clipped ReLU");
-  add_initial_options(command, options.initial, {"relu", "identity"})->excludes(gain)->excludes(weight)->excludes(bias);
+  shown.add_keys("--activation", activation_keys(options.initial, "identity"),
+                 "with --init he|identity: activation of all layers but the last (default: relu):",
+                 &options.initial.activation, activation_names());
 }
 
 struct WeightOptions : Output {
@@ -228,8 +232,12 @@ void add_weights(CLI::App& generate, Action& action) {
       .reads(options.files, "--network", options.network,
              "network file (.safetensors) or folder of nN-lK.tsv layer files with the edges")
       ->required();
-  shown.add("--cap", options.initial.cap, "cap of clipped_relu");
-  add_initial_options(command, options.initial, {"that of the network", "that of the network"})->required();
+  shown.add_keys("--init", {}, init_help, &options.initial.init, {"he", "identity"})->required();
+  auto keys = activation_keys(options.initial, "that of the network");
+  keys.push_back(number_key("cap", options.initial.cap, "C", "of clipped_relu (default: 1)"));
+  shown.add_keys("--activation", keys,
+                 "activation of all layers but the last (default: that of the network):", &options.initial.activation,
+                 activation_names());
 }
 
 struct ImageOptions : Output {

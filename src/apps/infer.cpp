@@ -1,7 +1,6 @@
 #include "apps/command.hpp"
 #include "apps/infer_options.hpp"
 #include "apps/infer_report.hpp"
-#include "apps/options_file.hpp"
 #include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
@@ -55,7 +54,7 @@ struct InferJob {
   std::unique_ptr<NetworkSource> network = {};
   DigestedNetwork const* digested = nullptr; ///< the network, on the rank that writes its receipt
   std::unique_ptr<SampleReader> samples = {};
-  std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of --repeat-input
+  std::optional<std::vector<SampleIndex>> truth = {}; ///< true categories, without the repetitions of the input
 
   RecordStore store = {};             ///< finished batches until the end of the run
   std::vector<SampleRange> left = {}; ///< samples still to be run, on all ranks together
@@ -82,7 +81,7 @@ SampleIndex length_of(std::vector<SampleRange> const& ranges) {
 /// True categories within the samples that are run, before they are repeated. Throws InputError if the file names
 /// samples beyond the input.
 std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader const& samples) {
-  std::vector<SampleIndex> truth = read_categories(options.truth, options.first_number());
+  std::vector<SampleIndex> truth = read_categories(options.truth);
   SampleIndex const first = samples.first_sample();
   SampleIndex const last = first + samples.num_samples();
   if (!options.samples.empty()) {
@@ -95,11 +94,11 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   return truth;
 }
 
-/// Records which rank runs on which device. Throws ResourceError if two share one without --share-devices.
+/// Records which rank runs on which device. Throws ResourceError if two share one without --tuning share-devices=on.
 void place_ranks(InferJob& job) {
   auto const& communicator = job.communicator;
   communicator.together([&] { job.engine = engine_options(job.options); });
-  auto const places = varve::place_ranks(communicator, job.engine.backend, job.options.share_devices);
+  auto const places = varve::place_ranks(communicator, job.engine.backend, job.options.share_devices == "on");
   add_devices(job.report, places.devices);
   job.report["backend"] = job.options.backend;
   job.report["precision"] = job.options.precision;
@@ -144,21 +143,6 @@ void open_files(InferJob& job) {
                          {"repetitions", options.repeat_input}};
 }
 
-/// Prints a remark if the options file was tuned for another network or device; its options apply all the same.
-void compare_tuning(InferJob& job) {
-  if (job.options.options_file.empty()) return;
-  job.communicator.together([&] {
-    if (!job.communicator.is_root()) return;
-    auto const here = describe_tuning_target(job.options.network, job.options.challenge, job.engine);
-    auto const tuning = read_options_file(job.options.options_file);
-    for (auto const& sentence : tuning_differences(tuning, here)) {
-      auto const remark = fmt::format("{} {}", job.options.options_file, sentence);
-      job.report["remarks"].push_back(remark);
-      say("varve: " + remark);
-    }
-  });
-}
-
 /// Opens the journal and takes the batches in it.
 void open_journal(InferJob& job) {
   std::string run;
@@ -198,12 +182,9 @@ void require_facts(Json const& facts, std::string const& journal) {
 /// that errors appear before the work begins.
 void open_job(InferJob& job) {
   job.report.update({{"phases", Json::object()}, {"truth", "none"}});
-  auto files = job.options.files.roles();
-  files.reads("--options", job.options.options_file);
-  check_files(files, job.communicator);
+  check_files(job.options.files.roles(), job.communicator);
   place_ranks(job);
   open_files(job);
-  compare_tuning(job);
 }
 
 /// Opens the job's store and finds the samples that earlier runs have finished.
@@ -236,7 +217,7 @@ BatchRules batch_rules(InferJob const& job) {
   BatchRules rules;
   auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
   if (job.splits_neurons()) usual = Schedule::together;
-  rules.schedule = job.options.schedule ? parse_schedule(*job.options.schedule) : usual;
+  rules.schedule = job.options.schedule.empty() ? usual : parse_schedule(job.options.schedule);
   rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
   rules.one_grain = job.options.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
@@ -270,7 +251,7 @@ void prepare_for(InferJob const& job, Prepared& prepared) {
 /// True if neurons may be split where whole layers do not fit the memory of a rank.
 bool may_split(InferJob const& job) {
   bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
-  return job.options.split == "auto" && !job.options.schedule && !is_alone;
+  return job.options.split == "auto" && job.options.schedule.empty() && !is_alone;
 }
 
 /// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
@@ -385,11 +366,11 @@ Outcome collect(InferJob const& job) {
 }
 
 void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
-  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples, options.first_number());
+  if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples);
   if (options.predictions.empty()) return;
   std::vector<SampleIndex> numbers(outcome.predictions.size());
   std::iota(numbers.begin(), numbers.end(), first_sample);
-  write_predictions(options.predictions, numbers, outcome.predictions, options.first_number());
+  write_predictions(options.predictions, numbers, outcome.predictions);
 }
 
 void write_receipt(InferJob const& job, std::vector<SampleLeaves> leaves) {
@@ -544,7 +525,6 @@ void add_infer(CLI::App& command_line, Action& action) {
   auto [command, options] = add_command<InferOptions>(
       command_line, action, "infer", "Run samples through a network and say which survive", infer, true, true);
   add_infer_options(command, options);
-  add_options_file(command, options.options_file, options.files.output_options());
 }
 
 } // namespace varve

@@ -50,51 +50,25 @@ void add_files(CLI::App& command, InferOptions& options) {
 }
 
 void add_memory_limits(CLI::App& command, InferOptions& options) {
-  OptionGroup const memory(command, "Memory");
   add_batch(command, options);
-  memory.add("--device-memory-limit", options.device_memory_limit,
-             "device memory (GiB) for weights and samples; weights that do not fit are streamed to the device "
-             "(default: nine tenths of what is free)",
-             above_zero());
-  memory.add("--device-weight-limit", options.device_weight_limit,
-             "part (GiB) of the device memory for weights (default: what a batch leaves; for streamed weights a part "
-             "of that)",
-             above_zero());
-  memory.add("--memory-limit", options.memory_limit,
-             "host memory (GiB) for encoded weights waiting to be streamed; the rest are read again each pass. On CPU "
-             "backends: the limit for everything",
-             above_zero());
-  memory.add("--input-memory", options.input_memory,
-             "host memory (GiB) for samples being read (default: an eighth of what is available)", above_zero());
-}
-
-void add_ranks(CLI::App& command, InferOptions& options) {
-  OptionGroup const ranks(command, "Several ranks");
-  ranks.add("--schedule", options.schedule,
-            "how ranks share the samples: dynamic (default: each takes its next batch when it is ready) or static "
-            "(equal parts)",
-            known({"dynamic", "static"}));
-  ranks.add("--split", options.split,
-            "what ranks divide among them: samples; neurons (each rank holds a part of every layer, and ranks exchange "
-            "activations: for networks too large for one device); or auto (neurons if whole layers do not fit a rank)",
-            CLI::IsMember({"auto", "samples", "neurons"}));
-  add_share_devices(command, options.share_devices);
-}
-
-void add_studies(CLI::App& command, InferOptions& options) {
-  OptionGroup const studies(command, "For studies");
-  add_engine_options(command, options, OptionKind::study);
-  studies.add("--repeat", options.repeat, "run the layer loop K times and report the median", above_zero());
-  studies.add("--repeat-input", options.repeat_input,
-              "repeat the input N times, numbering continues; the samples are in memory once", above_zero());
-  studies.add("--zero-based", options.zero_based,
-              "samples and neurons in --categories, --predictions and --truth count from 0 (default: from 1)");
-  add_tuning(command,
-             {{"exchange",
-               {"auto", "host"},
-               "with --split neurons, activations go from device to device if the MPI library supports it (auto), or "
-               "through host memory (host)",
-               [&options](std::string const& value) { options.exchange = value; }}});
+  OptionGroup(command, "Memory")
+      .add_keys(
+          "--memory",
+          {number_key("device", options.device_memory_limit, "GIB",
+                      "of the device, for weights and samples; weights that do not fit are streamed to the "
+                      "device (default: nine tenths of what is free)",
+                      above_zero()),
+           number_key("weights", options.device_weight_limit, "GIB",
+                      "part of that for weights (default: what a batch leaves; for streamed weights a part of "
+                      "that)",
+                      above_zero()),
+           number_key("host", options.memory_limit, "GIB",
+                      "of the host, for encoded weights waiting to be streamed; the rest are read again each "
+                      "pass. On CPU backends: the limit for everything",
+                      above_zero()),
+           number_key("input", options.input_memory, "GIB",
+                      "of the host, for samples being read (default: an eighth of what is available)", above_zero())},
+          "limits in GiB:");
 }
 
 } // namespace
@@ -102,8 +76,25 @@ void add_studies(CLI::App& command, InferOptions& options) {
 void add_infer_options(CLI::App& command, InferOptions& options) {
   add_files(command, options);
   add_run_options(command, options);
-  add_ranks(command, options);
-  add_studies(command, options);
+  add_engine_option(OptionGroup(command, "Arithmetic"), options, "edge-order");
+  OptionGroup(command, "Several ranks")
+      .add("--split", options.split,
+           "what ranks divide among them: samples; neurons (each rank holds a part of every layer, and ranks exchange "
+           "activations: for networks too large for one device); or auto (neurons if whole layers do not fit a rank)",
+           CLI::IsMember({"auto", "samples", "neurons"}));
+  OptionGroup(command, "For studies")
+      .add("--repeat", options.repeat, "run the layer loop K times and report the median", above_zero());
+  add_tuning(
+      command,
+      {engine_key(options, "engine"), engine_key(options, "formats"), engine_key(options, "kernel"),
+       text_key("schedule", options.schedule, "dynamic|static",
+                "how ranks share the samples: each takes its next batch when it is ready, or equal parts"),
+       number_key("repeat-input", options.repeat_input, "N",
+                  "repeat the input, numbering continues; the samples are in memory once", above_zero()),
+       name_key("exchange", options.exchange, {"auto", "host"},
+                "with --split neurons, activations go from device to device if the MPI library supports it (auto), or "
+                "through host memory (host)"),
+       share_devices_key(options.share_devices)});
 }
 
 void add_run_options(CLI::App& command, InferOptions& options) {
@@ -116,13 +107,13 @@ InferenceOptions engine_options(InferOptions const& options) {
   auto engine = engine_options(computing);
   engine.input_name = options.input;
   engine.repeat = options.repeat;
-  if (options.schedule) static_cast<void>(parse_schedule(*options.schedule)); // throws if it is not a schedule
+  if (!options.schedule.empty()) static_cast<void>(parse_schedule(options.schedule)); // throws if it is not a schedule
   if (!options.receipt.empty() && engine.engine == Engine::kokkos_kernels)
-    throw UsageError("--receipt cannot go with --engine kokkos-kernels, whose sums have other bits");
+    throw UsageError("--receipt cannot go with --tuning engine=kokkos-kernels, whose sums have other bits");
   if (!options.receipt.empty() && options.repeat_input > 1)
-    throw UsageError("--receipt cannot go with --repeat-input: it is of the samples that a file holds");
-  if (options.schedule && options.split == "neurons")
-    throw UsageError("--schedule says how ranks share samples; it cannot go with --split neurons");
+    throw UsageError("--receipt cannot go with --tuning repeat-input: it is of the samples that a file holds");
+  if (!options.schedule.empty() && options.split == "neurons")
+    throw UsageError("--tuning schedule says how ranks share samples; it cannot go with --split neurons");
   engine.memory_limit = bytes_of(options.memory_limit);
   engine.device_memory_limit = bytes_of(options.device_memory_limit);
   engine.device_weight_limit = bytes_of(options.device_weight_limit);

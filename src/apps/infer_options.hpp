@@ -20,19 +20,15 @@ struct InferOptions : ComputingOptions {
   std::string samples;
   std::size_t repeat_input = 1;
   std::string truth, categories, activations, predictions, report, receipt;
-  bool zero_based = false; ///< truth, categories and predictions count from 0
   std::string journal;
-  std::string options_file;
-  std::optional<std::string> schedule;
+  std::string schedule;          ///< empty: by the number of ranks
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
-  bool share_devices = false;
+  std::string share_devices = "off";
   std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
   std::size_t repeat = 1;
-  CommandFiles files; ///< that the options above name, but for --options
+  CommandFiles files; ///< that the options above name
 
-  /// The number of the first sample, and of the first neuron, in truth, categories and predictions.
-  SampleIndex first_number() const { return zero_based ? 0 : 1; }
   WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty(), !receipt.empty()}; }
 };
 
@@ -49,7 +45,7 @@ InferenceOptions engine_options(InferOptions const& options);
 /// UsageError if the range is malformed.
 OptionalSampleRange parse_samples(std::string const& text);
 
-/// Host memory, in bytes, for the samples being read: --input-memory, or this rank's share of an eighth of the
+/// Host memory, in bytes, for the samples being read: --memory input, or this rank's share of an eighth of the
 /// available memory.
 std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
 

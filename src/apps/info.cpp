@@ -27,7 +27,6 @@ struct InfoOptions {
   bool plan = false;
   ComputingOptions computing;
   std::string input;
-  std::string samples;
 };
 
 Json describe(LayerAnalysis const& layer) {
@@ -90,13 +89,9 @@ void print_layers(NetworkAnalysis const& network) {
 /// The input that a plan is for: that of --input, else a single sample of unknown values. (The steps of the plan depend
 /// on the number of samples only if it is an expectation of the engine's options.)
 InputShape input_of_plan(NetworkSource const& network, InfoOptions const& options) {
-  if (options.input.empty()) {
-    if (!options.samples.empty()) throw UsageError("--samples needs --input, whose samples it chooses");
-    return {1, 0};
-  }
+  if (options.input.empty()) return {1, 0};
   constexpr std::size_t buffer_bytes = std::size_t(1) << 26U;
-  auto const reader =
-      open_sample_reader(options.input, network.layer(0).num_inputs(), parse_samples(options.samples), buffer_bytes);
+  auto const reader = open_sample_reader(options.input, network.layer(0).num_inputs(), std::nullopt, buffer_bytes);
   return {reader->num_samples(), reader->num_entries(), reader->has_one_value()};
 }
 
@@ -215,7 +210,6 @@ void add_info(CLI::App& command_line, Action& action) {
   shown.add("--plan", options->plan, "which format and kernel each layer gets, and why");
   shown.add("--input", options->input,
             "with --plan: the samples that the plan is for (default: many samples of any values)");
-  shown.add("--samples", options->samples, "with --plan: plan only for the samples FIRST:LAST of --input");
   add_computing_options(*command, options->computing, "with --plan: ");
   command->callback([options, &action] {
     action.uses_devices = options->plan;

@@ -44,8 +44,7 @@ namespace {
 struct MultiplyOptions {
   std::string a, b, added; ///< files; `added` is C0
   std::string output, report, journal;
-  bool transpose_a = false;
-  bool transpose_b = false;
+  std::string transpose; ///< "a", "b", "ab" or empty
   double alpha = 1.0;
   std::optional<double> beta; ///< default: 1 with C0
   std::string precision = "float";
@@ -53,23 +52,24 @@ struct MultiplyOptions {
   std::optional<std::uint64_t> tile;
   std::string backend = to_string(compiled_backends().front());
   std::optional<double> device_memory_limit; ///< in GiB
-  bool no_peer_tiles = false;
-  bool share_devices = false;
+  std::string peer_tiles = "on", share_devices = "off";
   CommandFiles files; ///< that the options above name
+
+  bool transposes(char matrix) const { return transpose.find(matrix) != std::string::npos; }
 };
 
 constexpr char const* multiply_footer = R"(
 C = alpha op(A) op(B) + beta C0. Each number of C is one chain of fused multiply-adds in the precision, in ascending order
 of the inner index, which begins at 0; it is scaled and C0 is added in double, and the result rounded once. So the bits
-depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --product library
-a library adds up in its own order, which may depend on all of them.
+depend neither on tiles, devices, ranks nor threads. The `hash` of all nonzero numbers is printed. With --tuning
+product=library a library adds up in its own order, which may depend on all of them.
 Matrices are .safetensors files with an array `matrix` of 32-bit or 64-bit floating point (src/io/FORMAT.md).
 The matrices may be larger than the device, and than memory: tiles of A and B are kept on the device while there is room.
 Under mpirun, srun or flux the ranks share the tiles; start one rank per device. docs/products.md says how it works.
 Exit codes: 0 success; 2 wrong usage; 3 bad input, also a number too large for the precision; 4 not enough memory, or an
 output that cannot be written; 5 stopped by a signal, and the same command continues from the journal.
 Example:
-  varve multiply A.safetensors B.safetensors --transpose-b --output C.safetensors --report report.json)";
+  varve multiply A.safetensors B.safetensors --transpose b --output C.safetensors --report report.json)";
 
 nlohmann::ordered_json identity_of(std::string const& matrix) {
   if (matrix.empty()) return nullptr;
@@ -85,8 +85,7 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   shown.reads(files, "B", options.b, "right matrix (.safetensors)")->required();
   shown.writes(files, "--output", options.output, Content::container,
                "write C (.safetensors); without it only the hash of C is printed, by which products can be compared");
-  shown.add("--transpose-a", options.transpose_a, "op(A) is A transposed");
-  shown.add("--transpose-b", options.transpose_b, "op(B) is B transposed");
+  shown.add("--transpose", options.transpose, "op(A), op(B) or both are transposed", CLI::IsMember({"a", "b", "ab"}));
   shown.add("--alpha", options.alpha, "factor of the product");
   shown.add("--beta", options.beta, "factor of the matrix of --add (default: 1)");
   shown.reads(files, "--add", options.added, "matrix C0 to add, of the shape of C (.safetensors)");
@@ -100,18 +99,19 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
   memory.add("--tile", options.tile,
              "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)",
              above_zero());
-  memory.add("--device-memory-limit", options.device_memory_limit,
-             "device memory (GiB) for tiles (default: nine tenths of what is free; on CPUs half of the memory)",
-             above_zero());
-  memory.add("--product", options.product,
-             "own: the same bits everywhere; library: gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it has "
-             "one), faster where bits need not agree, in builds that have it",
-             CLI::IsMember({"own", "library"}));
-  add_share_devices(command, options.share_devices);
-  add_tuning(command, {{"peer-tiles",
-                        {"on", "off"},
-                        "ranks of a machine copy tiles of A and B from each other's devices",
-                        [&options](std::string const& value) { options.no_peer_tiles = value == "off"; }}});
+  memory.add_keys("--memory",
+                  {number_key("device", options.device_memory_limit, "GIB",
+                              "of the device, for tiles (default: nine tenths of what is free; on CPUs half of the "
+                              "memory)",
+                              above_zero())},
+                  "limit in GiB:");
+  add_tuning(command,
+             {name_key("product", options.product, {"own", "library"},
+                       "the same bits everywhere, or gemm of Kokkos Kernels (cuBLAS, rocBLAS or a BLAS where it "
+                       "has one), faster where bits need not agree, in builds that have it"),
+              name_key("peer-tiles", options.peer_tiles, {"on", "off"},
+                       "ranks of a machine copy tiles of A and B from each other's devices"),
+              share_devices_key(options.share_devices)});
 }
 
 /// Throws UsageError if options contradict each other or a number is not finite.
@@ -131,8 +131,8 @@ nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_
                                 {"A", identity_of(options.a)},
                                 {"B", identity_of(options.b)},
                                 {"C0", identity_of(options.added)},
-                                {"transpose A", options.transpose_a},
-                                {"transpose B", options.transpose_b},
+                                {"transpose A", options.transposes('a')},
+                                {"transpose B", options.transposes('b')},
                                 {"alpha", options.alpha},
                                 {"beta", options.beta.value_or(1.0)},
                                 {"precision", options.precision},
@@ -258,15 +258,15 @@ private:
     };
     std::optional<ProductSide> added;
     if (added_) added = side(*added_, false);
-    return varve::shape_of_product(side(*a_, options_.transpose_a), side(*b_, options_.transpose_b), added,
+    return varve::shape_of_product(side(*a_, options_.transposes('a')), side(*b_, options_.transposes('b')), added,
                                    sizeof(Scalar));
   }
 
   /// Begins the report with what is known before the product.
   void begin_report() {
     auto const& [shape, tile, step] = tiles_;
-    report_["a"] = {{"name", options_.a}, {"transposed", options_.transpose_a}};
-    report_["b"] = {{"name", options_.b}, {"transposed", options_.transpose_b}};
+    report_["a"] = {{"name", options_.a}, {"transposed", options_.transposes('a')}};
+    report_["b"] = {{"name", options_.b}, {"transposed", options_.transposes('b')}};
     if (added_) report_["c0"] = {{"name", options_.added}};
     report_["alpha"] = scaling_.alpha;
     if (added_) report_["beta"] = scaling_.beta;
@@ -286,14 +286,14 @@ private:
       report_["journal"] = {
           {"name", options_.journal}, {"found_tiles", num_found_}, {"discarded_bytes", num_discarded_bytes_}};
     }
-    report_["peer_tiles"] = !options_.no_peer_tiles;
+    report_["peer_tiles"] = options_.peer_tiles == "on";
   }
 
   void print_head() const {
     auto shown = report_;
     if (devices_.size() > 1) shown["plural"] = "s";
-    if (options_.transpose_a) shown["a"]["how"] = "transposed";
-    if (options_.transpose_b) shown["b"]["how"] = "transposed";
+    if (options_.transposes('a')) shown["a"]["how"] = "transposed";
+    if (options_.transposes('b')) shown["b"]["how"] = "transposed";
     shown["engine"] = options_.product == "library" ? "gemm of Kokkos Kernels" : "varve";
     print_lines({"A         {a/name}[ {a/how}]: {shape/rows} x {shape/depth}",
                  "B         {b/name}[ {b/how}]: {shape/depth} x {shape/columns}", "C0        {c0/name}",
@@ -343,7 +343,7 @@ private:
 
   void place_ranks() {
     ranks_.together([&] { backend_ = parse_backend(options_.backend); });
-    auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices);
+    auto const places = varve::place_ranks(ranks_, backend_, options_.share_devices == "on");
     devices_ = places.devices;
     auto const num_alike = num_ranks_with(ranks_, kind_of(places.own)); // collective, so before any condition
     are_alike_ = has_own_memory(backend_) && num_alike == static_cast<std::size_t>(ranks_.size());
@@ -431,8 +431,8 @@ private:
     ProductInputs<Scalar> inputs;
     inputs.a = [this](MatrixBlock const& block, Scalar* values) { a_->read(block, values); };
     inputs.b = [this](MatrixBlock const& block, Scalar* values) { b_->read(block, values); };
-    inputs.transpose_a = options_.transpose_a;
-    inputs.transpose_b = options_.transpose_b;
+    inputs.transpose_a = options_.transposes('a');
+    inputs.transpose_b = options_.transposes('b');
     auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
     try {
       engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, tiles_, memory_limit_, inputs, way);
@@ -466,7 +466,7 @@ private:
   void compute() {
     auto const progress = ranks_.is_root() ? terminal_progress("multiplying tiles") : Progress();
     std::optional<TileSharing> sharing;
-    if (ranks_.size() > 1 && !options_.no_peer_tiles) sharing.emplace(ranks_, *engine_);
+    if (ranks_.size() > 1 && options_.peer_tiles == "on") sharing.emplace(ranks_, *engine_);
     TileQueue queue(ranks_, left_, are_alike_, ranks_.size() == 1 ? 1 : run_length_);
     auto const next = [&]() -> std::optional<std::uint64_t> {
       if (!options_.journal.empty() && StopSignal::has_come()) return std::nullopt;

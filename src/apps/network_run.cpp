@@ -112,11 +112,6 @@ Timings summarize(std::vector<double> seconds) {
   return {median, median > 0.0 ? (quantile(seconds, 0.75) - quantile(seconds, 0.25)) / median : 0.0};
 }
 
-bool is_clearly_faster(Timings const& one, Timings const& other) {
-  constexpr double least = 0.02;
-  return one.median < (1.0 - std::max({least, one.spread, other.spread})) * other.median;
-}
-
 NetworkRun::NetworkRun(NetworkSource const& network, SampleBatch const& samples, InferenceOptions options)
     : network_(network), samples_(samples), options_(std::move(options)) {
   Stopwatch const time;

@@ -28,10 +28,6 @@ double quantile(std::vector<double> const& sorted, double part);
 /// Summarizes at least one measurement.
 Timings summarize(std::vector<double> seconds);
 
-/// True if `one` is faster by more than either spread and by more than 2 %. Smaller differences between alternating
-/// measurements come from other load on the machine and do not justify an option.
-bool is_clearly_faster(Timings const& one, Timings const& other);
-
 /// How an answer was judged before anything was timed.
 struct AnswerCheck {
   bool is_right = false;

@@ -26,13 +26,9 @@ CLI::Validator number_validator(IsRight const& is_right, std::string const& what
   return CLI::Validator(check, name);
 }
 
-/// The key of a text KEY=VALUE that takes this value; null if there is none.
-TuningKey const* key_of(std::vector<TuningKey> const& keys, std::string const& text) {
-  auto const found = std::ranges::find_if(keys, [&](TuningKey const& key) {
-    return text.starts_with(key.name + "=") &&
-           std::ranges::find(key.values, text.substr(key.name.size() + 1)) != key.values.end();
-  });
-  return found == keys.end() ? nullptr : &*found;
+/// Accepts all values; help shows the text in the place of the type.
+CLI::Validator known_as(std::string const& text) {
+  return CLI::Validator([](std::string&) { return std::string(); }, text);
 }
 
 } // namespace
@@ -66,13 +62,6 @@ std::vector<RankInput> CommandFiles::inputs(ChallengeOptions const& challenge) c
   return inputs;
 }
 
-std::vector<std::string> CommandFiles::output_options() const {
-  std::vector<std::string> options;
-  for (auto const& file : all_)
-    if (file.content) options.push_back(file.option);
-  return options;
-}
-
 void check_files(FileRoles const& files) {
   files.require_sound();
   for (auto const& left : files.remove_leftovers()) {
@@ -98,30 +87,59 @@ CLI::Validator at_least_zero() {
 }
 
 CLI::Validator known(std::vector<std::string> const& names) {
-  return CLI::Validator([](std::string&) { return std::string(); }, fmt::format("{{{}}}", fmt::join(names, ",")));
+  return known_as(fmt::format("{{{}}}", fmt::join(names, ",")));
 }
 
-void add_tuning(CLI::App& command, std::vector<TuningKey> const& keys) {
-  std::string help = "for studies, may be repeated:";
+OptionKey name_key(std::string const& name, std::string& value, std::vector<std::string> const& names,
+                   std::string const& help) {
+  auto const values = fmt::format("{}", fmt::join(names, "|"));
+  auto const take = [&value, names, values](std::string const& text) {
+    if (std::ranges::find(names, text) == names.end()) return fmt::format("found '{}', expected {}", text, values);
+    value = text;
+    return std::string();
+  };
+  return {name, values, help, take};
+}
+
+OptionKey text_key(std::string const& name, std::string& value, std::string const& values, std::string const& help) {
+  auto const take = [&value](std::string const& text) {
+    value = text;
+    return text.empty() ? std::string("found an empty value") : std::string();
+  };
+  return {name, values, help, take};
+}
+
+CLI::Option* OptionGroup::add_keys(std::string const& name, std::vector<OptionKey> const& keys, std::string help,
+                                   std::string* first, std::vector<std::string> const& names) const {
   std::string all;
   for (auto const& key : keys) {
-    auto const values = fmt::format("{}={}", key.name, fmt::join(key.values, "|"));
-    help += fmt::format("\n  {}: {}", values, key.help);
-    all += (all.empty() ? "" : ", ") + values;
+    help += fmt::format("\n  {}={}: {}", key.name, key.values, key.help);
+    all += fmt::format("{}{}={}", all.empty() ? "" : ", ", key.name, key.values);
   }
-  auto const complaint = [keys, all](std::string const& text) {
-    return key_of(keys, text) != nullptr ? std::string() : fmt::format("found '{}', expected one of {}", text, all);
-  };
-  auto const take = [keys](std::vector<std::string> const& texts) {
-    for (auto const& text : texts) {
-      auto const& key = *key_of(keys, text);
-      key.take(text.substr(key.name.size() + 1));
+  auto const take = [name, keys, all, first](std::string const& text) {
+    std::vector<std::pair<OptionKey const*, std::string>> values;
+    for (auto const& part : CLI::detail::split(text, ',')) {
+      auto const equals = part.find('=');
+      auto const key = std::ranges::find(keys, part.substr(0, equals), &OptionKey::name);
+      if (equals != std::string::npos && key != keys.end()) {
+        values.emplace_back(&*key, part.substr(equals + 1));
+      } else if (equals == std::string::npos && !values.empty() && values.back().first->takes_list) {
+        values.back().second += "," + part;
+      } else if (equals == std::string::npos && first != nullptr) {
+        *first = part;
+      } else {
+        throw CLI::ValidationError(name, fmt::format("found '{}', expected one of {}", part, all));
+      }
     }
+    for (auto const& [key, value] : values)
+      if (auto const complaint = key->take(value); !complaint.empty())
+        throw CLI::ValidationError(name, key->name + ": " + complaint);
   };
-  command.add_option_function<std::vector<std::string>>("--tuning", take, help)
-      ->check(CLI::Validator(complaint, "KEY=VALUE"))
-      ->allow_extra_args(false)
-      ->group("For studies");
+  auto const type = names.empty() ? std::string("KEY=VALUE") : fmt::format("{{{}}},KEY=VALUE", fmt::join(names, ","));
+  auto* const option = command_.add_option_function<std::string>(name, take, help)->check(known_as(type))->join(',');
+  if (first != nullptr && !first->empty()) option->default_str(*first);
+  if (!title_.empty()) option->group(title_);
+  return option;
 }
 
 void add_data(CLI::App& command, CommandFiles& files, std::string& network, std::string& input) {
@@ -145,16 +163,22 @@ void add_precision(OptionGroup const& options, std::string& precision, std::stri
               CLI::IsMember({"float", "double"}));
 }
 
-void add_share_devices(CLI::App& command, bool& share_devices) {
-  OptionGroup(command, "Several ranks").add("--share-devices", share_devices, "several ranks may use one device");
+void add_tuning(CLI::App& command, std::vector<OptionKey> const& keys) {
+  OptionGroup(command, "For studies").add_keys("--tuning", keys, "settings that only studies change:");
+}
+
+OptionKey share_devices_key(std::string& share_devices) {
+  return name_key("share-devices", share_devices, {"off", "on"}, "several ranks may use one device");
 }
 
 void add_network_in_text(CLI::App& command, ChallengeOptions& options) {
-  OptionGroup const text(command, "Networks in text");
-  text.add("--neurons", options.neurons, "neurons per layer, for a network in text");
-  text.add("--layers", options.layers, "number of layers to use, for a network in text");
-  text.add("--bias", options.bias, "bias of every neuron, for a network in text");
-  text.add("--cap", options.cap, "cap of the clipped ReLU, for a network in text");
+  OptionGroup(command, "Networks in text").add_keys(
+      "--text",
+      {number_key("neurons", options.neurons, "N", "neurons of each layer, or of samples"),
+       number_key("layers", options.layers, "L", "number of layers to use"),
+       number_key("bias", options.bias, "B", "bias of every neuron"),
+       number_key("cap", options.cap, "C", "cap of the clipped ReLU")},
+      "what a network or samples in text do not say; the challenge's networks have defaults:");
 }
 
 std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes) {
@@ -162,18 +186,31 @@ std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes) {
   return capped_integer(*gibibytes * 0x1p30);
 }
 
-void add_engine_options(CLI::App& command, ComputingOptions& options, OptionKind kind, std::string const& except,
-                        std::string const& condition) {
-  OptionGroup const group(command, kind == OptionKind::arithmetic ? "Arithmetic" : "For studies");
-  for (auto const& one : engine_options())
-    if (one.kind == kind && one.name != except)
-      group.add("--" + std::string(one.name), options.named.*one.value, condition + one.help, known(one.names()));
+namespace {
+
+EngineOption const& engine_option(std::string const& name) {
+  return *std::ranges::find_if(engine_options(), [&](EngineOption const& one) { return one.name == name; });
+}
+
+} // namespace
+
+void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
+                       std::string const& condition) {
+  auto const& one = engine_option(name);
+  group.add("--" + name, options.named.*one.value, condition + one.help, known(one.names()));
+}
+
+OptionKey engine_key(ComputingOptions& options, std::string const& name) {
+  auto const& one = engine_option(name);
+  auto key = text_key(name, options.named.*one.value, fmt::format("{}", fmt::join(one.names(), "|")), one.help);
+  key.takes_list = name == "formats";
+  return key;
 }
 
 void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition) {
   add_backend(command, options.backend, condition);
   add_precision(OptionGroup(command), options.precision, condition);
-  add_engine_options(command, options, OptionKind::arithmetic, "", condition);
+  add_engine_option(OptionGroup(command, "Arithmetic"), options, "reductions", condition);
 }
 
 void add_batch(CLI::App& command, ComputingOptions& options) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "apps/command_line.hpp"
 #include "apps/report.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/ranks.hpp"
@@ -9,6 +10,7 @@
 #include "library/engine_options.hpp"
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <functional>
@@ -38,9 +40,6 @@ public:
   /// The inputs, for a comparison of what the ranks read; --network is one in text if these options say so.
   std::vector<RankInput> inputs(ChallengeOptions const& challenge = {}) const;
 
-  /// The options that name outputs.
-  std::vector<std::string> output_options() const;
-
 private:
   struct File {
     std::string option;
@@ -56,6 +55,37 @@ void check_files(FileRoles const& files);
 
 /// The same for a command of several ranks, each of which must be able to read every input. Collective.
 void check_files(FileRoles const& files, Communicator const& ranks);
+
+/// A part KEY=VALUE of the value of an option.
+struct OptionKey {
+  std::string name;
+  std::string values; ///< what it takes, for help: "on|off", "GIB"
+  std::string help;
+  std::function<std::string(std::string value)> take; ///< keeps a value; returns a complaint if it is none, else ""
+  bool takes_list = false;                            ///< parts that have no key belong to it
+};
+
+/// A key that takes one of these names; or any text, for which `values` stands in help.
+OptionKey name_key(std::string const& name, std::string& value, std::vector<std::string> const& names,
+                   std::string const& help);
+OptionKey text_key(std::string const& name, std::string& value, std::string const& values, std::string const& help);
+
+/// A key that takes a number that keeps the rule; `values` stands for it in help.
+template <class Value>
+OptionKey number_key(std::string const& name, Value& value, std::string const& values, std::string const& help,
+                     CLI::Validator const& rule = CLI::Validator()) {
+  auto const take = [&value, rule](std::string text) {
+    typename decltype(std::optional(value))::value_type number{};
+    std::string complaint;
+    if constexpr (std::is_integral_v<decltype(number)>) complaint = complaint_on_whole_number(text);
+    if (complaint.empty()) complaint = rule(text);
+    if (complaint.empty() && !CLI::detail::lexical_cast(text, number))
+      complaint = fmt::format("found '{}', expected a number", text);
+    if (complaint.empty()) value = number;
+    return complaint;
+  };
+  return {name, values, help, take};
+}
 
 /// Declares options of a command under one title. --help shows those without a title, --help-all all of them.
 class OptionGroup {
@@ -89,6 +119,11 @@ public:
     return add(name, path, help);
   }
 
+  /// Adds an option whose value is a list KEY=VALUE,KEY=VALUE; several options of its name add up. With `first`, a part
+  /// that has no key is kept there: one of `names`, or any text if there are none. Help lists the keys.
+  CLI::Option* add_keys(std::string const& name, std::vector<OptionKey> const& keys, std::string help,
+                        std::string* first = nullptr, std::vector<std::string> const& names = {}) const;
+
 private:
   CLI::App& command_;
   std::string title_;
@@ -102,28 +137,17 @@ CLI::Validator at_least_zero();
 /// refused by who uses the value.
 CLI::Validator known(std::vector<std::string> const& names);
 
-/// A setting that only studies change.
-struct TuningKey {
-  std::string name;
-  std::vector<std::string> values; ///< all that it takes, the default first
-  std::string help;
-  std::function<void(std::string const& value)> take; ///< called with the value that was given
-};
-
-/// Adds the option --tuning KEY=VALUE, which may be given several times. Parsing refuses other keys and values with a
-/// list of those there are.
-void add_tuning(CLI::App& command, std::vector<TuningKey> const& keys);
-
 /// Options that several commands share: --network and --input, which are required; --report; --backend; --precision;
-/// --share-devices.
+/// --tuning, which every command of several ranks gives the key share-devices.
 void add_data(CLI::App& command, CommandFiles& files, std::string& network, std::string& input);
 void add_report(OptionGroup const& options, CommandFiles& files, std::string& report);
 void add_backend(CLI::App& command, std::string& backend, std::string const& condition = "");
 void add_precision(OptionGroup const& options, std::string& precision, std::string const& condition = "");
-void add_share_devices(CLI::App& command, bool& share_devices);
+void add_tuning(CLI::App& command, std::vector<OptionKey> const& keys);
+OptionKey share_devices_key(std::string& share_devices);
 
-/// Adds options for the properties of a network that text files do not contain. Networks of the challenge have
-/// defaults.
+/// Adds --text: the properties of a network or of samples that text files do not contain. Networks of the challenge
+/// have defaults.
 void add_network_in_text(CLI::App& command, ChallengeOptions& options);
 
 /// What a command takes as a network, and as samples, for help.
@@ -145,13 +169,13 @@ struct ComputingOptions {
   std::optional<std::size_t> batch;
 };
 
-/// Adds --backend, --precision and the options of the arithmetic. `condition`: what the help says before each, such as
-/// "with --plan: ".
+/// Adds --backend, --precision and --reductions. `condition`: what the help says before each, such as "with --plan: ".
 void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition = "");
 
-/// Adds the engine's options of this kind but for the one named `except`.
-void add_engine_options(CLI::App& command, ComputingOptions& options, OptionKind kind, std::string const& except = "",
-                        std::string const& condition = "");
+/// One of the engine's named options, as an option or as a key of --tuning.
+void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
+                       std::string const& condition = "");
+OptionKey engine_key(ComputingOptions& options, std::string const& name);
 
 /// Adds --batch.
 void add_batch(CLI::App& command, ComputingOptions& options);

@@ -112,7 +112,6 @@ void declare(CLI::App& command_line, Action& action) {
   add_convert(command_line, action);
   add_info(command_line, action);
   add_train(command_line, action);
-  add_tune(command_line, action);
   add_verify(command_line, action);
   add_audit(command_line, action);
   add_evaluate(command_line, action);

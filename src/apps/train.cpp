@@ -141,10 +141,10 @@ void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::siz
 
 /// Finds out which rank computes where, and gives the engine of each rank its exchange with the others and, if the user
 /// gave no limit, its share of the memory. Returns the devices in rank order on rank 0. Throws ResourceError if two
-/// ranks use one device without --share-devices. Collective.
+/// ranks use one device without --tuning share-devices=on. Collective.
 std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptions const& options,
                                     TrainingOptions& engine) {
-  auto places = place_ranks(communicator, engine.backend, options.share_devices);
+  auto places = place_ranks(communicator, engine.backend, options.share_devices == "on");
   communicator.together([&] { share_memory(engine, places.num_ranks_on_device, places.num_ranks_on_host); });
   if (communicator.size() > 1) engine.exchange = exchange_between_ranks();
   return places.devices;

@@ -52,10 +52,13 @@ void add_files(CLI::App& command, TrainOptions& options) {
       files, "--receipt", options.receipt, Content::json,
       "write digests of the network, of all data and of the states of the training, with which varve audit checks "
       "it by computing some steps again");
-  proof.add("--receipt-every", options.receipt_every, "steps between states that the receipt records", above_zero())
+  proof
+      .add_keys("--receipt-states",
+                {number_key("every", options.receipt_every, "N", "steps between them (default: 128)", above_zero()),
+                 text_key("checkpoints", options.receipt_checkpoints, "FOLDER",
+                          "keep a checkpoint of each there, from which an audit can begin")},
+                "the states that the receipt records:")
       ->needs(receipt);
-  proof.add("--receipt-checkpoints", options.receipt_checkpoints,
-            "keep a checkpoint of each of these states in this folder, from which an audit can begin");
 }
 
 void add_recipe(CLI::App& command, TrainOptions& options) {
@@ -65,23 +68,27 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
             "cross-entropy (softmax of the outputs and a class), mean-square, logistic (sigmoid of each output and a "
             "target from 0 to 1; one output distinguishes two classes) or huber",
             known(loss_names()));
-  shown.add("--optimizer", options.optimizer, "how gradients change weights", known(optimizer_names()));
+  auto& optimizer = recipe.optimizer;
+  shown.add_keys("--optimizer",
+                 {number_key("momentum", optimizer.momentum, "M", "of momentum and nesterov (default: 0.9)"),
+                  number_key("beta1", optimizer.beta1, "B", "of the Adam family (default: 0.9)"),
+                  number_key("beta2", optimizer.beta2, "B", "of the Adam family (default: 0.999)"),
+                  number_key("epsilon", optimizer.epsilon, "E", "of the Adam family (default: 1e-8)"),
+                  number_key("l2", optimizer.l2, "L",
+                             "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts "
+                             "rate * l2 * weight (default: 0)")},
+                 "how gradients change weights:", &options.optimizer, optimizer_names());
   shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
   shown.add("--epochs", recipe.epochs, "number of passes over all samples", above_zero());
-  OptionGroup const rates(command, "Rates and optimizers");
-  rates.add("--rate-schedule", options.rate_schedule, "how the rate changes", known({"constant", "step", "cosine"}));
-  rates.add("--rate-every", recipe.rate.every, "with --rate-schedule step: epochs between changes of the rate");
-  rates.add("--rate-factor", recipe.rate.factor, "with --rate-schedule step: factor of each change");
-  rates.add("--warm-up", recipe.rate.warm_up, "number of steps at the beginning in which the rate rises linearly");
+  OptionGroup const rates(command, "Rates and order");
+  rates.add_keys("--rate-schedule",
+                 {number_key("every", recipe.rate.every, "N", "of step: epochs between changes (default: 10)"),
+                  number_key("factor", recipe.rate.factor, "F", "of step: of each change (default: 0.1)"),
+                  number_key("warm-up", recipe.rate.warm_up, "N",
+                             "steps at the beginning in which the rate rises linearly (default: 0)")},
+                 "how the rate changes:", &options.rate_schedule, {"constant", "step", "cosine"});
   rates.add("--delta", recipe.loss.delta, "with --loss huber: the error from which on the loss is a line");
-  rates.add("--momentum", recipe.optimizer.momentum, "parameter of momentum and nesterov");
-  rates.add("--beta1", recipe.optimizer.beta1, "parameter of Adam");
-  rates.add("--beta2", recipe.optimizer.beta2, "parameter of Adam");
-  rates.add("--epsilon", recipe.optimizer.epsilon, "parameter of Adam");
-  rates.add(
-      "--l2", recipe.optimizer.l2,
-      "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts rate * l2 * weight");
   rates.add("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set");
   rates.add("--patience", options.patience,
             "stop after this many epochs without a lower validation loss (default: never)", above_zero());
@@ -89,17 +96,19 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
 
 void add_pattern(CLI::App& command, TrainOptions& options) {
   auto& pattern = options.recipe.pattern;
-  OptionGroup const edges(command, "Edges that move");
-  edges.add(
-      "--pattern", options.pattern,
-      "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl (to the "
-      "free places with the largest gradients)",
-      known({"keep", "set", "rigl"}));
-  edges.add("--pattern-fraction", pattern.fraction, "part of the edges of each layer that a change moves");
-  edges.add("--pattern-every", pattern.every, "steps between changes");
-  edges.add("--pattern-until", pattern.until,
-            "where changes end, as a part of all steps (at most 1) or as a number of steps");
-  edges.add("--pattern-schedule", options.pattern_schedule, "the fraction is constant, or falls to 0 as a cosine");
+  OptionGroup(command, "Edges that move")
+      .add_keys("--pattern",
+                {number_key("fraction", pattern.fraction, "F",
+                            "part of the edges of each layer that a change moves (default: 0.3)"),
+                 number_key("every", pattern.every, "N", "steps between changes (default: 100)"),
+                 number_key("until", pattern.until, "U",
+                            "where changes end, as a part of all steps (at most 1) or as a number of steps (default: "
+                            "0.75)"),
+                 text_key("schedule", options.pattern_schedule, "cosine|constant",
+                          "the fraction falls to 0 as a cosine, or is constant")},
+                "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl "
+                "(to the free places with the largest gradients):",
+                &options.pattern, {"keep", "set", "rigl"});
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
@@ -109,29 +118,30 @@ void add_engine(CLI::App& command, TrainOptions& options) {
   memory.add("--recompute", options.recompute,
              "layers whose activations are computed twice instead of kept: auto (as few as memory allows), none, or K: "
              "all but those of every K-th layer");
-  memory.add("--formats", options.formats,
-             "how layers are stored: auto (dense where that takes less time), dense or csr (edges)",
-             CLI::IsMember({"auto", "dense", "csr"}));
-  memory.add("--micro-batch", options.micro_batch,
-             "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)", above_zero());
-  memory.add("--device-memory-limit", options.device_memory_limit,
-             "device memory (GiB) for weights and activations (default: nine tenths of what is free); if weights do "
-             "not fit, they stay on the host and are streamed",
-             above_zero());
-  memory.add("--memory-limit", options.memory_limit,
-             "host memory (GiB) for weights that are streamed (default: half of what is free). On CPU backends: the "
-             "limit for everything (default: nine tenths of what is free)",
-             above_zero());
-  add_share_devices(command, options.share_devices);
-  add_tuning(command, {{"peer-memory",
-                        {"on", "off"},
-                        "ranks of a machine read gradients from each other's memory, or send them as MPI messages",
-                        [&options](std::string const& value) { options.reads_peers = value == "on"; }}});
+  memory.add_keys(
+      "--memory",
+      {number_key("device", options.device_memory_limit, "GIB",
+                  "of the device, for weights and activations (default: nine tenths of what is free); if weights do "
+                  "not fit, they stay on the host and are streamed",
+                  above_zero()),
+       number_key("host", options.memory_limit, "GIB",
+                  "of the host, for weights that are streamed (default: half of what is free). On CPU backends: the "
+                  "limit for everything (default: nine tenths of what is free)",
+                  above_zero())},
+      "limits in GiB:");
+  add_tuning(
+      command,
+      {name_key("formats", options.formats, {"auto", "dense", "csr"},
+                "how layers are stored: dense where that takes less time, dense or as edges"),
+       number_key("micro-batch", options.micro_batch, "N",
+                  "samples at a time: 64 (double: 32) times a power of two (default: as many as fit)", above_zero()),
+       name_key("peer-memory", options.peer_memory, {"on", "off"},
+                "ranks of a machine read gradients from each other's memory, or send them as MPI messages"),
+       share_devices_key(options.share_devices)});
   command.footer(
       "Under mpirun, srun or flux the ranks share each mini-batch; start one rank per device.\n"
-      "Of the options --backend, --precision, --recompute, --formats, --micro-batch, --device-memory-limit and "
-      "--memory-limit, only --precision changes the bits of the trained network. The number of ranks "
-      "changes none.");
+      "Of the options --backend, --precision, --recompute, --memory and --tuning, only --precision changes the bits of "
+      "the trained network. The number of ranks changes none.");
 }
 
 std::optional<std::size_t> keep_every(std::string const& recompute) {
@@ -168,8 +178,6 @@ Recipe recipe_of(TrainOptions const& options) {
     throw UsageError("--patience and --best need --validation");
   if (options.validation.empty() && !(options.validation_labels.empty() && options.validation_targets.empty()))
     throw UsageError("--validation-labels and --validation-targets need --validation, the samples that they belong to");
-  if (options.receipt.empty() && !options.receipt_checkpoints.empty())
-    throw UsageError("--receipt-checkpoints needs --receipt");
   if (options.checkpoint.empty() && options.checkpoint_every) throw UsageError("--checkpoint-every needs --checkpoint");
   return recipe;
 }
@@ -177,7 +185,7 @@ Recipe recipe_of(TrainOptions const& options) {
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe) {
   TrainingOptions engine;
   engine.backend = parse_backend(options.backend);
-  engine.reads_peers = options.reads_peers;
+  engine.reads_peers = options.peer_memory == "on";
   engine.precision = recipe.precision;
   engine.loss = recipe.loss;
   engine.optimizer = recipe.optimizer;

@@ -34,7 +34,7 @@ struct TrainOptions {
   std::string formats = "auto";
   std::optional<std::size_t> micro_batch;
   std::optional<double> memory_limit, device_memory_limit; ///< in GiB
-  bool share_devices = false, reads_peers = true;
+  std::string share_devices = "off", peer_memory = "on";
   CommandFiles files; ///< that the options above name
 };
 

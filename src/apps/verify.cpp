@@ -35,9 +35,7 @@ public:
   /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that
   /// the file may hold more samples. Throws InputError if the file is broken, names samples that the input does not
   /// contain, or lacks samples to be verified.
-  /// Categories count from `first_number`, 0 or 1.
-  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
-             SampleIndex first_number);
+  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part);
 
   bool has_activations() const { return activations_ != nullptr; }
 
@@ -127,12 +125,11 @@ RowDistance distance_of(SparseMatrix const& truth, SparseMatrix const& found, st
   return distance;
 }
 
-ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part,
-                       SampleIndex first_number)
+ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part)
     : first_sample_(samples.first_sample()) {
   SampleIndex const count = samples.num_samples();
   if (kind_of(path) != FileKind::container) {
-    categories_ = read_categories(path, first_number);
+    categories_ = read_categories(path);
     auto const is_outside = [&](SampleIndex sample) {
       return sample < first_sample_ || sample >= first_sample_ + count;
     };
@@ -339,7 +336,7 @@ int verify(VerifyOptions const& options) {
   auto const range = parse_samples(options.run.samples);
   auto const samples = open_sample_reader(options.run.input, network.layer(0).num_inputs(), range, memory / 4);
   auto const num_outputs = network.layer(network.num_layers() - 1).num_outputs();
-  ResultFile result(options.result, *samples, num_outputs, range.has_value(), options.run.first_number());
+  ResultFile result(options.result, *samples, num_outputs, range.has_value());
   fmt::print("network   {}: {} layers, {} inputs, {} outputs\n", printable(network.name()), network.num_layers(),
              samples->num_neurons(), num_outputs);
   fmt::print("input     {}: {} samples ({}:{})\n", printable(options.run.input), samples->num_samples(),
@@ -369,7 +366,6 @@ void add_verify(CLI::App& command_line, Action& action) {
              "result to check: categories (.tsv, plain or compressed) from varve infer --categories or the challenge's "
              "truth, or activations (.safetensors) from varve infer --activations")
       ->required();
-  shown.add("--zero-based", run.zero_based, "categories in --result count from 0 (default: from 1)");
   shown.add("--samples", run.samples, "verify only the samples FIRST:LAST, from 1, both included");
   shown.add("--exact", options.exact, "judge by exact arithmetic instead of double");
   shown.add("--tolerance", options.tolerance,

@@ -12,7 +12,7 @@ Error error_of(std::exception const& failure) {
   if (auto const* const error = dynamic_cast<Error const*>(&failure)) return *error;
   constexpr char const* no_memory =
       "the memory of this machine does not suffice, or what limits leave of it (ulimit, control groups); "
-      "a command that has the options --batch and --memory-limit takes less with smaller ones";
+      "a command that has the options --batch and --memory takes less with smaller ones";
   if (dynamic_cast<std::bad_alloc const*>(&failure) != nullptr) return ResourceError(no_memory);
   if (std::string_view(failure.what()).find("memory space failed to allocate") != std::string_view::npos) // Kokkos
     return ResourceError(fmt::format("{} ({})", no_memory, failure.what()));

@@ -136,7 +136,7 @@ void require_own_devices(std::vector<RankDevice> const& devices) {
   auto const& shared = devices[ranks->second];
   throw ResourceError("ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " on " +
                       shared.host + " would share " + shared.device +
-                      "; start as many ranks as there are devices, or add --share-devices");
+                      "; start as many ranks as there are devices, or add --tuning share-devices=on");
 }
 
 RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices) {

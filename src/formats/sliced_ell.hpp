@@ -256,7 +256,7 @@ struct SlicedEll {
       auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
       encoded.slice_chunks[slice + 1] =
           narrowed<std::uint32_t>(encoded.slice_chunks[slice] + chunks,
-                                  "chunks of a layer in sliced ELL (--formats csr has none)", most_chunks);
+                                  "chunks of a layer in sliced ELL (the format csr has none)", most_chunks);
       encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
       encoded.max_chunks = std::max(encoded.max_chunks, narrowed<int>(chunks, "chunks of a slice"));
     }

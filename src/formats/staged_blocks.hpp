@@ -93,7 +93,7 @@ struct StagedBlocks {
       }
       encoded.inputs.insert(encoded.inputs.end(), list.begin(), list.end());
       encoded.input_pointers.push_back(narrowed<std::uint32_t>(
-          encoded.inputs.size(), "inputs of all stages of a layer (--formats csr has none)", most_inputs));
+          encoded.inputs.size(), "inputs of all stages of a layer (the format csr has none)", most_inputs));
       encoded.block_pointers.push_back(
           narrowed<int>((stages.pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs, "blocks of a layer"));
     }

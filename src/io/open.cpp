@@ -122,11 +122,6 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons,
   return to_set(reader->read(0, reader->num_samples()));
 }
 
-SampleRange first_samples(fs::path const& path, std::size_t count) {
-  SampleIndex const first = kind_of(path) == FileKind::container ? read_sample_header(path).first_sample : 0;
-  return {first, capped_add(first, count)};
-}
-
 bool holds_samples(fs::path const& path) {
   try {
     auto const kind = kind_of(path);

@@ -52,9 +52,6 @@ std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptio
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                        OptionalSampleRange const& range = std::nullopt);
 
-/// The range of the first `count` samples of a file. Throws InputError as open_samples does.
-SampleRange first_samples(std::filesystem::path const& path, std::size_t count);
-
 /// True if PATH contains samples rather than a network: a sample file or a text file (networks in text are folders).
 bool holds_samples(std::filesystem::path const& path);
 

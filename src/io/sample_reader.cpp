@@ -57,8 +57,8 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
   bool const states_width = kind == FileKind::container || kind == FileKind::idx || kind == FileKind::matrix_market;
   if (!states_width && neurons) return open_challenge_samples(path, *neurons, range, bytes);
   if (kind == FileKind::text) {
-    throw UsageError(
-        fmt::format("{} is text and does not say how many neurons its samples have; add --neurons", path.string()));
+    throw UsageError(fmt::format("{} is text and does not say how many neurons its samples have; add --text neurons=N",
+                                 path.string()));
   }
   auto samples = kind == FileKind::idx             ? open_idx_images(path, range)
                  : kind == FileKind::matrix_market ? open_matrix_market_samples(path, range)
@@ -93,7 +93,7 @@ std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std
   if (samples_that_fit(*reader, bytes) < reader->num_samples()) {
     throw ResourceError(fmt::format(
         "samples that are repeated are kept in memory, but these take {} bytes and there are {} for them; raise "
-        "--input-memory, or give a part with --samples",
+        "--memory input, or give a part with --samples",
         bytes_in_memory(*reader), bytes));
   }
   return std::make_unique<SamplesInMemory>(reader->read(0, reader->num_samples()), repetitions);

@@ -32,7 +32,7 @@ std::vector<std::string> engine_names() {
 }
 
 std::array<EngineOption, 5> const options = {{
-    {"reductions", "reductions", nullptr, OptionKind::arithmetic, &NamedOptions::reductions,
+    {"reductions", "reductions", nullptr, &NamedOptions::reductions,
      [](InferenceOptions& engine, std::string const& value) { engine.reductions = parse_reductions(value); },
      [] {
        return std::vector<std::string>{"auto",        "none",       "merge_neurons", "fold_constants",
@@ -43,20 +43,20 @@ std::array<EngineOption, 5> const options = {{
      "ascend), "
      "and a sum that meets its threshold up to rounding may be decided the other way; varve verify --exact says which "
      "result is right"},
-    {"edge-order", "edge_order", "edge order", OptionKind::arithmetic, &NamedOptions::edge_order,
+    {"edge-order", "edge_order", "edge order", &NamedOptions::edge_order,
      [](InferenceOptions& engine, std::string const& value) { engine.edge_order = parse_edge_order(value); },
      [] {
        return std::vector<std::string>{"balanced", "ascending"};
      },
      "order in which an output adds its products. It decides last bits. ascending: by input; balanced: as GPUs have "
      "fewer bank conflicts, in layers of at most 4096 neurons that gain from it, else ascending"},
-    {"engine", "engine", "engine", OptionKind::study, &NamedOptions::engine,
+    {"engine", "engine", "engine", &NamedOptions::engine,
      [](InferenceOptions& engine, std::string const& value) { engine.engine = parse_engine(value); }, engine_names,
      "varve, or another one for comparison"},
-    {"formats", "formats", nullptr, OptionKind::study, &NamedOptions::formats,
+    {"formats", "formats", nullptr, &NamedOptions::formats,
      [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
      [] { return names_of(all_formats()); }, "formats in which layers may be stored, with commas between"},
-    {"kernel", "kernel", nullptr, OptionKind::study, &NamedOptions::kernel,
+    {"kernel", "kernel", nullptr, &NamedOptions::kernel,
      [](InferenceOptions& engine, std::string const& value) {
        engine.kernel.reset();
        if (value != "auto") engine.kernel = parse_kernel(value);

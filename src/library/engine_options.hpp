@@ -13,9 +13,6 @@ struct NamedOptions {
   std::string engine = "varve", reductions = "auto", edge_order = "balanced", formats = "auto", kernel = "auto";
 };
 
-/// What an option is for: what is computed, or studies of how.
-enum class OptionKind { arithmetic, study };
-
 /// One of the named options. Its row is all that the command and the library need of it: parsers, help, reports,
 /// records and journals go through the rows.
 struct EngineOption {
@@ -23,7 +20,6 @@ struct EngineOption {
   char const* key;  ///< of its value in reports and records: "edge_order"
   char const*
       journal_key; ///< of its value in journals; null if bits do not depend on it, or if journals have its parts
-  OptionKind kind;
   std::string NamedOptions::*value;
   void (*set)(InferenceOptions& engine, std::string const& value); ///< throws UsageError that lists the names
   std::vector<std::string> (*names)();                             ///< those that this build takes

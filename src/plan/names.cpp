@@ -95,7 +95,7 @@ KernelName parse_kernel(std::string const& name) {
 
 namespace {
 
-constexpr char const* raise_limit = "raise --device-memory-limit (without a device of its own: --memory-limit)";
+constexpr char const* raise_limit = "raise --memory device (without a device of its own: --memory host)";
 
 double gibibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
 
@@ -130,27 +130,26 @@ void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_
 void encoding_exceeds_memory(std::size_t number, std::string const& format, std::size_t bytes, std::size_t limit) {
   throw ResourceError(
       fmt::format("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
-                  "may be used; leave --formats and --kernel out, or raise --memory-limit to {}",
+                  "may be used; leave formats and kernel of --tuning out, or raise --memory host to {}",
                   number, in_gibibytes(bytes), format, in_gibibytes(limit), option_for(bytes)));
 }
 
 void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit) {
   throw ResourceError(fmt::format(
       "the weights of layer {} need {}, and twice as much is needed to stream the weights of all layers to the "
-      "device, but only {} may be used for weights; {} or --device-weight-limit, or take a device with more "
+      "device, but only {} may be used for weights; {} or --memory weights, or take a device with more "
       "memory",
       number, in_gibibytes(bytes), in_gibibytes(limit), raise_limit));
 }
 
 void strips_exceed_memory(StripNeed const& need) {
-  auto const remedy = need.has_weight_limit
-                          ? fmt::format("--device-weight-limit {} within --device-memory-limit {}",
-                                        option_for(need.weights), option_for(need.batch + need.weights))
-                          : fmt::format("--device-memory-limit {}", option_for(need.batch + need.weights));
+  auto const remedy = need.has_weight_limit ? fmt::format("--memory device={1},weights={0}", option_for(need.weights),
+                                                          option_for(need.batch + need.weights))
+                                            : fmt::format("--memory device={}", option_for(need.batch + need.weights));
   throw ResourceError(fmt::format(
       "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for the "
       "smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
-      "--memory-limit of that size), or take a device with more memory",
+      "--memory host of that size), or take a device with more memory",
       need.layer, in_gibibytes(need.layer_bytes), in_gibibytes(need.weights), in_gibibytes(need.batch),
       in_gibibytes(need.room), remedy));
 }

@@ -17,16 +17,16 @@ enum class KernelName { direct, stationary, staged, fused, dense, cones, spread,
 /// The names of a format.
 struct FormatEntry {
   FormatName format;
-  char const* option; ///< name in --formats
+  char const* option; ///< name of the option
   char const* text;   ///< name in the text of a plan
 };
 
 /// The names of a kernel.
 struct KernelEntry {
   KernelName kernel;
-  char const* option;    ///< name in --kernel and in the text of a plan
+  char const* option;    ///< name of the option and in the text of a plan
   char const* label;     ///< prefix of the profiling labels of its launches
-  bool can_be_asked_for; ///< --kernel accepts it
+  bool can_be_asked_for; ///< the option accepts it
   bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
 };
 
@@ -39,11 +39,11 @@ std::span<KernelEntry const> all_kernels();
 FormatEntry const& entry_of(FormatName format);
 KernelEntry const& entry_of(KernelName kernel);
 
-/// The name of a format in --formats: "cones", "dense", "pattern_blocks", "staged_blocks",
+/// The name of a format in options: "cones", "dense", "pattern_blocks", "staged_blocks",
 /// "sliced_ell" or "csr".
 std::string to_string(FormatName format);
 
-/// The name of a kernel in --kernel: "direct", "stationary", ...
+/// The name of a kernel in options: "direct", "stationary", ...
 std::string to_string(KernelName kernel);
 
 /// The formats of a comma-separated list ("sliced_ell,csr"); empty for "auto". Throws UsageError that lists the names.

@@ -48,7 +48,7 @@ std::unique_ptr<ProductKernels<Scalar>> kernels_of(Backend backend, ProductWay w
     return on_chosen_backend<VARVE_BACKENDS>(backend, []<Backend one>() { return library_kernels_of<one, Scalar>(); });
 #endif
   if (way == ProductWay::library) {
-    throw UsageError("this build lacks Kokkos Kernels, which --product library takes gemm from (cmake "
+    throw UsageError("this build lacks Kokkos Kernels, which --tuning product=library takes gemm from (cmake "
                      "-DVARVE_ENABLE_KOKKOS_KERNELS=ON)");
   }
   return on_chosen_backend<VARVE_BACKENDS>(backend, []<Backend one>() { return product_kernels_of<one, Scalar>(); });

@@ -31,7 +31,7 @@ std::string dependent_on_epochs(nlohmann::ordered_json const& recipe) {
     return ", on which all rates of the cosine schedule depend";
   bool const changes = recipe["pattern"] != to_string(PatternKind::keep);
   if (changes && recipe["pattern until"].get<double>() <= 1.0)
-    return ", on which the changes of the pattern depend (--pattern-until is a part of all steps)";
+    return ", on which the changes of the pattern depend (until of --pattern is a part of all steps)";
   return {};
 }
 

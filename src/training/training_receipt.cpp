@@ -122,8 +122,8 @@ void resume(TrainingReceipt& receipt, std::string const& text, std::string const
   bool const is_same = found.network == receipt.network && found.inputs == receipt.inputs &&
                        found.answers == receipt.answers && found.every == receipt.every;
   if (!is_same)
-    throw InputError(fmt::format("{} holds the receipt of a training with other data, or with --receipt-every {} and "
-                                 "not {}; continue with the same, or name another --checkpoint",
+    throw InputError(fmt::format("{} holds the receipt of a training with other data, or a state every {} steps "
+                                 "and not {}; continue with the same, or name another --checkpoint",
                                  checkpoint, found.every, receipt.every));
   receipt.order = found.order;
   receipt.states = std::move(found.states);

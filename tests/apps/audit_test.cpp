@@ -62,7 +62,7 @@ TEST_F(Audit, EqualRunsHaveEqualReceiptsOnEveryBackendAndInEveryDivision) {
       EXPECT_EQ(ended.exit_code, 0) << to_string(backend) << ended.out;
       EXPECT_THAT(ended.out, HasSubstr("equal     "));
     }
-    auto const ended = audit("receipt.json", {"--backend", to_string(backend), "--samples", "40"});
+    auto const ended = audit("receipt.json", {"--backend", to_string(backend), "--draw", "samples=40"});
     EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("audited   40 of 150 samples on " + to_string(backend)));
   }
@@ -70,10 +70,11 @@ TEST_F(Audit, EqualRunsHaveEqualReceiptsOnEveryBackendAndInEveryDivision) {
 
 TEST_F(Audit, TheReferenceAuditsRunsThatChangedNoNetwork) {
   make_receipt("none.json", {"--reductions", "saturation,equal_samples"});
-  make_receipt("other.json", {"--engine", "reference"});
+  make_receipt("other.json", {"--tuning", "engine=reference"});
   EXPECT_EQ(compare("none.json", "other.json").exit_code, 0);
-  EXPECT_EQ(audit("none.json", {"--engine", "reference", "--samples", "150"}).exit_code, 0);
-  test::expect_sentence(audit("receipt.json", {"--engine", "reference"}), 2, {"merge_neurons", "take --engine varve"});
+  EXPECT_EQ(audit("none.json", {"--backend", "reference", "--draw", "samples=150"}).exit_code, 0);
+  test::expect_sentence(audit("receipt.json", {"--backend", "reference"}), 2,
+                        {"merge_neurons", "take another backend"});
 }
 
 TEST_F(Audit, AJournalAndOutputsChangeNoReceipt) {
@@ -85,7 +86,7 @@ TEST_F(Audit, AJournalAndOutputsChangeNoReceipt) {
 
 TEST_F(Audit, OfPartOfAnInput) {
   make_receipt("part.json", {"--samples", "31:60"});
-  auto const ended = audit("part.json", {"--samples", "1000"});
+  auto const ended = audit("part.json", {"--draw", "samples=1000"});
   EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("audited   30 of 30 samples"));
   make_receipt("double.json", {"--precision", "double", "--edge-order", "ascending", "--reductions", "none"});
@@ -154,7 +155,7 @@ TEST_F(Audit, FindsAForgedOutputThoughAllDigestsFit) {
   receipt.seal();
   ASSERT_THAT(contradictions(receipt), IsEmpty());
   write_receipt(path("forged.json"), receipt);
-  expect_difference(audit("forged.json", {"--samples", "150"}),
+  expect_difference(audit("forged.json", {"--draw", "samples=150"}),
                     "sample " + std::to_string(number + 1) + ": its last activations are not those of the receipt");
   expect_difference(compare("receipt.json", "forged.json"),
                     "sample " + std::to_string(number + 1) + " is the first with another output");
@@ -173,11 +174,11 @@ TEST_F(Audit, DrawsTheSamplesOfASeed) {
   for (auto& leaf : receipt.leaves) leaf.output = sha256("x"); // the first drawn sample is named
   receipt.seal();
   write_receipt(path("forged.json"), receipt);
-  auto const one = audit("forged.json", {"--samples", "1", "--seed", "1"}).out;
-  EXPECT_EQ(audit("forged.json", {"--samples", "1", "--seed", "1"}).out, one);
+  auto const one = audit("forged.json", {"--draw", "samples=1,seed=1"}).out;
+  EXPECT_EQ(audit("forged.json", {"--draw", "samples=1,seed=1"}).out, one);
   bool has_other = false;
   for (int seed = 2; seed < 6; ++seed)
-    has_other |= audit("forged.json", {"--samples", "1", "--seed", std::to_string(seed)}).out != one;
+    has_other |= audit("forged.json", {"--draw", "samples=1,seed=" + std::to_string(seed)}).out != one;
   EXPECT_TRUE(has_other);
 }
 
@@ -200,7 +201,7 @@ TEST_F(Audit, OfAnUnknownNumericsOrNameIsRefused) {
 }
 
 TEST_F(Audit, NumbersNearTheLargestWrapNowhere) {
-  auto const ended = audit("receipt.json", {"--samples", "18446744073709551615"});
+  auto const ended = audit("receipt.json", {"--draw", "samples=18446744073709551615"});
   EXPECT_EQ(ended.exit_code, 0) << ended.out << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("audited   150 of 150 samples"));
   auto receipt = read_receipt(path("receipt.json"));
@@ -213,7 +214,7 @@ TEST_F(Audit, NumbersNearTheLargestWrapNowhere) {
 TEST_F(Audit, RefusesWhatCannotBeAudited) {
   std::vector<std::string> const infer = {
       "infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"), "--receipt", path("no.json")};
-  test::expect_sentence(run_varve(joined(infer, {"--repeat-input", "2"})), 2, {"--repeat-input"});
+  test::expect_sentence(run_varve(joined(infer, {"--tuning", "repeat-input=2"})), 2, {"repeat-input"});
   test::expect_sentence(run_varve({"audit", path("receipt.json")}), 2, {"--network and --input, or --against"});
   test::expect_sentence(run_varve({"audit", path("net.safetensors"), "--against", path("receipt.json")}), 3,
                         {"expected a varve inference receipt"});

@@ -30,16 +30,16 @@ class AuditTraining : public test::TrainFolder<AuditTraining> {
 public:
   static void make_files() {
     TrainFolder::make_files();
-    make_receipt("a", {"--receipt-checkpoints", path("kept")});
+    make_receipt("a", {"--receipt-states", "checkpoints=" + path("kept")});
   }
 
 protected:
   static void make_receipt(std::string const& name, Words const& options = {}) {
-    train(joined({"--receipt", path(name + ".json"), "--receipt-every", "2", "--optimizer", "adam"}, options));
+    train(joined({"--receipt", path(name + ".json"), "--receipt-states", "every=2", "--optimizer", "adam"}, options));
   }
   static Ended audit(Words const& options = {}, std::string const& receipt = "a.json") {
     return run_varve(replaced({"audit", path(receipt), "--network", path("d1.safetensors"), "--input",
-                               path("train.safetensors"), "--step", "5", "--checkpoints", path("kept")},
+                               path("train.safetensors"), "--draw", "step=5", "--checkpoints", path("kept")},
                               options));
   }
   static Ended compare(std::string const& left, std::string const& right) {
@@ -81,7 +81,7 @@ TEST_F(AuditTraining, ComputesTheStepsAroundOneAgain) {
     EXPECT_THAT(ended.out, HasSubstr("audited   steps 5 to 6 of 9 on " + to_string(backend)));
   }
   EXPECT_THAT(succeed({"audit", path("a.json"), "--network", path("d1.safetensors"), "--input",
-                       path("train.safetensors"), "--step", "9"})
+                       path("train.safetensors"), "--draw", "step=9"})
                   .out,
               ::testing::AllOf(HasSubstr("from      the first step"), HasSubstr("step-8.safetensors"),
                                HasSubstr("audited   steps 1 to 9 of 9")));
@@ -92,7 +92,7 @@ TEST_F(AuditTraining, ComputesTheStepsAroundOneAgain) {
 
 TEST_F(AuditTraining, EqualTrainingsHaveEqualReceipts) {
   for (auto const backend : compiled_backends()) {
-    make_receipt("b", {"--backend", to_string(backend), "--micro-batch", "64"});
+    make_receipt("b", {"--backend", to_string(backend), "--tuning", "micro-batch=64"});
     EXPECT_EQ(compare("a.json", "b.json").exit_code, 0) << to_string(backend);
   }
   auto const strip = [](std::string const& name) {
@@ -160,18 +160,19 @@ TEST_F(AuditTraining, BisectionFindsTheFirstStatesThatDiffer) {
 }
 
 TEST_F(AuditTraining, RefusesWhatCannotBeAudited) {
-  test::expect_sentence(audit({"--step", "10"}), 2, {"--step is '10', expected random or a step from 1 to 9"});
-  test::expect_sentence(audit({"--step", "0"}), 2, {"expected random or a step from 1 to 9"});
-  test::expect_sentence(audit({"--engine", "reference"}), 2, {"for receipts of inference"});
+  test::expect_sentence(audit({"--draw", "step=10"}), 2,
+                        {"--draw step is '10', expected random or a step from 1 to 9"});
+  test::expect_sentence(audit({"--draw", "step=0"}), 2, {"expected random or a step from 1 to 9"});
+  test::expect_sentence(audit({"--backend", "reference"}), 2, {"for receipts of inference"});
   train({"--checkpoint", path("plain.safetensors")});
   expect_failure({"--checkpoint", path("plain.safetensors"), "--receipt", path("no.json")}, 3,
                  "plain.safetensors holds no receipt of the steps so far");
-  expect_failure({"--receipt-checkpoints", path("kept")}, 2, "--receipt-checkpoints needs --receipt");
-  expect_failure({"--receipt-every", "3"}, 2, "--receipt-every requires --receipt");
+  expect_failure({"--receipt-states", "checkpoints=" + path("kept")}, 2, "--receipt-states requires --receipt");
+  expect_failure({"--receipt-states", "every=3"}, 2, "--receipt-states requires --receipt");
   make_receipt("d", {"--checkpoint", path("d.safetensors")});
   expect_failure({"--checkpoint", path("d.safetensors"), "--optimizer", "adam", "--receipt", path("d.json"),
-                  "--receipt-every", "3"},
-                 3, "with --receipt-every 2 and not 3");
+                  "--receipt-states", "every=3"},
+                 3, "a state every 2 steps and not 3");
 }
 
 } // namespace

@@ -75,7 +75,7 @@ protected:
                                       out("last.safetensors"),
                                       "--report",
                                       out("report.json")};
-    if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--bias", "-0.2"});
+    if (std::filesystem::is_directory(network)) words.insert(words.end(), {"--text", "bias=-0.2"});
     expect_sentence(run_varve(joined(words, options)), parts);
   }
 
@@ -100,7 +100,8 @@ private:
 TEST_F(BadInput, GoodFilesAreTaken) {
   succeed({"infer", "--network", good("net.safetensors"), "--input", good("img.safetensors")});
   for (std::string const ending : {"", ".gz", ".xz", ".zst"}) {
-    succeed({"infer", "--network", good("net.tsv" + ending), "--bias", "-0.2", "--input", good("img.tsv" + ending)});
+    succeed(
+        {"infer", "--network", good("net.tsv" + ending), "--text", "bias=-0.2", "--input", good("img.tsv" + ending)});
   }
 }
 
@@ -153,7 +154,7 @@ TEST_F(BadInput, TruncatedCompressedImages) {
   for (std::string const ending : {".gz", ".xz", ".zst"}) {
     auto const images = cut("img.tsv" + ending);
     expect_refused(good("net.safetensors"), images, {images});
-    expect_not_converted(images, "x.safetensors", {images}, {"--neurons", "32"});
+    expect_not_converted(images, "x.safetensors", {images}, {"--text", "neurons=32"});
   }
 }
 
@@ -164,8 +165,8 @@ TEST_F(BadInput, TruncatedCompressedLayer) {
     auto const bytes = read_bytes(folder + "/" + layer);
     write_bytes(folder + "/" + layer, bytes.substr(0, bytes.size() - 9));
     expect_refused(folder, good("img.safetensors"), {layer});
-    expect_not_converted(folder, "x.safetensors", {layer}, {"--bias", "-0.2"});
-    expect_not_converted(folder, "folder", {layer}, {"--bias", "-0.2"});
+    expect_not_converted(folder, "x.safetensors", {layer}, {"--text", "bias=-0.2"});
+    expect_not_converted(folder, "folder", {layer}, {"--text", "bias=-0.2"});
   }
 }
 
@@ -226,7 +227,7 @@ TEST_F(BadInput, LinesOfLayers) {
     auto all = parts;
     all.push_back(folder + "/n32-l3.tsv:" + line + ":");
     expect_refused(folder, good("img.safetensors"), all);
-    expect_not_converted(folder, "x.safetensors", all, {"--bias", "-0.2"});
+    expect_not_converted(folder, "x.safetensors", all, {"--text", "bias=-0.2"});
   }
 }
 

@@ -137,7 +137,7 @@ TEST_F(ConvertSamples, WhatDoesNotFitIsRefused) {
   expect_refused(2, "labelled.safetensors", "x.tsv", {}, "x.tsv is text, which has no place for labels");
   expect_refused(2, "images.gz", "x.tsv.gz", {"--targets", path("outputs.safetensors")}, "has no place for targets");
   expect_refused(2, "labelled.safetensors", "x.safetensors", {"--pixels", "raw"}, "--pixels is for IDX images");
-  expect_refused(3, "images.gz", "x.safetensors", {"--neurons", "5"}, "holds samples of 4 neurons");
+  expect_refused(3, "images.gz", "x.safetensors", {"--text", "neurons=5"}, "holds samples of 4 neurons");
   expect_refused(2, "images.gz", "x.safetensors", {"--pixels", "grey"}, "grey");
   expect_refused(2, "images.gz", "labels", {"--labels", path("labels")}, "would replace what --labels");
   expect_refused(2, "images.gz", "outputs.safetensors", {"--targets", path("outputs.safetensors")},
@@ -151,16 +151,19 @@ TEST_F(ConvertSamples, WhatDoesNotFitIsRefused) {
 TEST_F(ConvertSamples, NetworksArePruned) {
   auto const network = load(*open_network(path("net.safetensors")));
   for (std::string const over : {"layer", "network"}) {
-    EXPECT_EQ(convert("net.safetensors", "small.safetensors", {"--prune", "0.25", "--prune-over", over}).exit_code, 0);
+    EXPECT_EQ(
+        convert("net.safetensors", "small.safetensors", {"--prune", "0.25", "--prune", std::string("over=") + over})
+            .exit_code,
+        0);
     PrunedNetwork const pruned(network, 0.25, over == "layer" ? PruneScope::layer : PruneScope::network);
     EXPECT_EQ(load(*open_network(path("small.safetensors"))).layers(), load(pruned).layers());
     EXPECT_EQ(load(*open_network(path("small.safetensors"))).num_edges(), 18U); // a quarter of 48 + 24 places
   }
   for (std::string const density : {"0", "-0.5", "1.5", "nan", "few"})
     expect_refused(2, "net.safetensors", "x.safetensors", {"--prune", density}, "--prune");
-  expect_refused(2, "net.safetensors", "x.safetensors", {"--prune-over", "layer"}, "--prune");
+  expect_refused(2, "net.safetensors", "x.safetensors", {"--prune", "over=layer"}, "--prune");
   expect_refused(2, "net.safetensors", "x.safetensors", {"--prune", "0.5", "--reduce"}, "--reduce");
-  expect_refused(2, "net.safetensors", "x.safetensors", {"--prune", "0.5", "--prune-over", "half"}, "half");
+  expect_refused(2, "net.safetensors", "x.safetensors", {"--prune", "0.5", "--prune", "over=half"}, "half");
 }
 
 } // namespace

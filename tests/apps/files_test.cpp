@@ -88,12 +88,12 @@ TEST_F(Files, GeneratedRandomNetworksAreWhatTheirOptionsSay) {
   recipe.gain = 2.0;
   recipe.cap = 4.0;
   EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7", "--degree", "8", "--bias", "-0.5", "0.25",
-                       "--gain", "2", "--cap", "4"}),
+                       "--init", "gain=2", "--cap", "4"}),
             load(RandomNetwork(recipe)).layers());
   recipe.lowest_bias = recipe.highest_bias = -0.19;
   recipe.weight = 0.0625;
-  EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7", "--degree", "8", "--bias", "-0.19",
-                       "--weight", "0.0625", "--cap", "4"}),
+  EXPECT_EQ(layers_of({"--neurons", "64", "--layers", "3", "--seed", "7", "--degree", "8", "--bias", "-0.19", "--init",
+                       "weight=0.0625", "--cap", "4"}),
             load(RandomNetwork(recipe)).layers());
 }
 
@@ -111,7 +111,7 @@ TEST_F(Files, NetworksConvertToEveryFormatAndBack) {
     succeed({"convert", path("net.safetensors"), path(name)});
     bool const is_text = name != "copy.safetensors"; // text stores neither bias nor cap
     std::vector<std::string> const extra =
-        is_text ? std::vector<std::string>{"--bias", "-0.25", "--cap", "16"} : std::vector<std::string>{};
+        is_text ? std::vector<std::string>{"--text", "bias=-0.25,cap=16"} : std::vector<std::string>{};
     succeed(joined({"convert", path(name), path("back-" + name + ".safetensors")}, extra));
     EXPECT_EQ(load(*open_network(path("back-" + name + ".safetensors"))).layers(), layers) << name;
   }
@@ -123,7 +123,7 @@ TEST_F(Files, SamplesConvertToEveryFormatAndBack) {
   auto const samples = read_sample_file(path("img.safetensors"));
   for (std::string const name : {"img.tsv", "img.tsv.gz", "img.tsv.xz", "img.tsv.zst", "copy.safetensors"}) {
     succeed({"convert", path("img.safetensors"), path(name)});
-    succeed({"convert", path(name), path("back.safetensors"), "--neurons", "256"});
+    succeed({"convert", path(name), path("back.safetensors"), "--text", "neurons=256"});
     EXPECT_EQ(read_sample_file(path("back.safetensors")), samples) << name;
   }
 }
@@ -213,11 +213,11 @@ std::vector<std::string> plan_lines(std::string const& text) {
 
 TEST_F(Files, InfoExplainsThePlanThatInferCarriesOut) {
   generate_network("net.safetensors", {"--neurons", "1024", "--layers", "12"});
-  generate_images("img.safetensors", {"--neurons", "1024", "--samples", "90"});
-  for (std::string const reductions : {"none", "auto"}) {
-    for (std::string const samples : {"1:90", "1:20", "5:5"}) {
+  for (std::string const samples : {"90", "20", "1"}) {
+    generate_images("img.safetensors", {"--neurons", "1024", "--samples", samples});
+    for (std::string const reductions : {"none", "auto"}) {
       std::vector<std::string> const options{
-          "--input", path("img.safetensors"), "--samples", samples, "--reductions", reductions, "--backend", "serial"};
+          "--input", path("img.safetensors"), "--reductions", reductions, "--backend", "serial"};
       auto info = options;
       info.insert(info.begin(), {"info", path("net.safetensors"), "--plan"});
       auto infer = options;
@@ -227,8 +227,6 @@ TEST_F(Files, InfoExplainsThePlanThatInferCarriesOut) {
       EXPECT_EQ(explained, plan_lines(succeed(infer).out)) << samples << " " << reductions;
     }
   }
-  EXPECT_EQ(run_varve({"info", path("net.safetensors"), "--plan", "--samples", "1:2"}).exit_code, 2)
-      << "of which input?";
 }
 
 TEST_F(Files, InfoSaysWhichEdgesAreOrdered) {
@@ -239,8 +237,6 @@ TEST_F(Files, InfoSaysWhichEdgesAreOrdered) {
   auto const json = info({path("random.safetensors"), "--plan", "--backend", "serial"});
   EXPECT_EQ(json["edge_order"]["layers"], 3);
   EXPECT_GT(json["edge_order"]["wavefronts_ascending"], json["edge_order"]["wavefronts"]);
-  EXPECT_FALSE(info({path("random.safetensors"), "--plan", "--edge-order", "ascending"}).contains("edge_order"));
-  EXPECT_EQ(run_varve({"info", path("random.safetensors"), "--plan", "--edge-order", "none"}).exit_code, 2);
 }
 
 TEST_F(Files, AReducedNetworkIsSmallerAndHasTheSameOutputs) {
@@ -266,8 +262,8 @@ TEST_F(Files, InfoOfATextNetworkAsksForTheBias) {
   auto const ended = run_varve({"info", path("text")});
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("bias"));
-  EXPECT_EQ(info({path("text"), "--bias", "0.5"})["dead_samples_stay_dead"], false);
-  EXPECT_EQ(info({path("text"), "--bias", "0.5", "--layers", "1"})["layers"], 1);
+  EXPECT_EQ(info({path("text"), "--text", "bias=0.5"})["dead_samples_stay_dead"], false);
+  EXPECT_EQ(info({path("text"), "--text", "bias=0.5,layers=1"})["layers"], 1);
 }
 
 TEST_F(Files, InfoOfSamples) {
@@ -281,7 +277,7 @@ TEST_F(Files, InfoOfSamples) {
   EXPECT_EQ(json["entries"], samples.matrix.num_entries());
   EXPECT_EQ(json["equal_values"], true);
   EXPECT_THAT(succeed({"info", path("img.safetensors")}).out, HasSubstr("40 samples of 256 neurons"));
-  EXPECT_EQ(info({path("img.tsv"), "--neurons", "256"})["entries"], samples.matrix.num_entries());
+  EXPECT_EQ(info({path("img.tsv"), "--text", "neurons=256"})["entries"], samples.matrix.num_entries());
   EXPECT_EQ(run_varve({"info", path("img.tsv")}).exit_code, 2);
 }
 

@@ -172,15 +172,15 @@ TEST_F(Infer, SamePathsSameHash) {
   auto const expected = hash_text(last_, Precision::single_precision);
   for (auto const& options : std::vector<std::vector<std::string>>{
            {"--backend", "serial"},
-           {"--formats", "csr"},
-           {"--formats", "sliced_ell"},
-           {"--formats", "staged_blocks,csr"},
-           {"--formats", "pattern_blocks"},
-           {"--kernel", "direct"},
-           {"--kernel", "staged"},
+           {"--tuning", "formats=csr"},
+           {"--tuning", "formats=sliced_ell"},
+           {"--tuning", "formats=staged_blocks,csr"},
+           {"--tuning", "formats=pattern_blocks"},
+           {"--tuning", "kernel=direct"},
+           {"--tuning", "kernel=staged"},
            {"--batch", "1"},
            {"--batch", "77"},
-           {"--engine", "reference"},
+           {"--tuning", "engine=reference"},
        }) {
     EXPECT_EQ(report_of(options)["activation_hash"], expected) << ::testing::PrintToString(options);
   }
@@ -231,9 +231,9 @@ TEST_F(Infer, EdgeOrdersArePartOfTheAnswer) {
   EXPECT_TRUE(automatic.second);
   EXPECT_FALSE(ascending.second);
   EXPECT_NE(automatic.first, ascending.first) << "in last bits";
-  EXPECT_EQ(infer_random({"--edge-order", "balanced", "--formats", "pattern_blocks"}), automatic);
-  EXPECT_EQ(infer_random({"--engine", "reference"}), automatic);
-  EXPECT_EQ(infer_random({"--engine", "reference", "--edge-order", "ascending"}), ascending);
+  EXPECT_EQ(infer_random({"--edge-order", "balanced", "--tuning", "formats=pattern_blocks"}), automatic);
+  EXPECT_EQ(infer_random({"--tuning", "engine=reference"}), automatic);
+  EXPECT_EQ(infer_random({"--tuning", "engine=reference", "--edge-order", "ascending"}), ascending);
   EXPECT_EQ(run_varve(infer_with({"--edge-order", "alphabetical"})).exit_code, 2);
 }
 
@@ -241,7 +241,7 @@ TEST_F(Infer, AMemoryLimitMakesBatches) {
   auto const plan = report_of({"--batch", "150"})["plan"];
   auto const bytes = [&](char const* what) { return plan[what].get<double>(); };
   auto const limit = bytes("weight_bytes") + 0.95 * (bytes("panel_bytes") + bytes("sample_bytes"));
-  auto const report = report_of({"--device-memory-limit", gibibytes(limit)});
+  auto const report = report_of({"--memory", "device=" + gibibytes(limit)});
   EXPECT_LT(report["plan"]["batch"].get<int>(), 150);
   EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
 }
@@ -249,18 +249,12 @@ TEST_F(Infer, AMemoryLimitMakesBatches) {
 TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
   for (char const* const backend_limit : {"1", "0.5"}) { // in GiB: above the device limit, and equal to it
-    auto const options = std::vector<std::string>{"--device-memory-limit",
-                                                  "0.5",
-                                                  "--device-weight-limit",
-                                                  gibibytes(weight_bytes / 2),
-                                                  "--memory-limit",
-                                                  backend_limit,
-                                                  "--repeat",
-                                                  "2",
-                                                  "--batch",
-                                                  "70",
-                                                  "--report",
-                                                  path("report.json")};
+    auto const options = std::vector<std::string>{"--memory", "device=0.5",
+                                                  "--memory", "weights=" + gibibytes(weight_bytes / 2),
+                                                  "--memory", "host=" + std::string(backend_limit),
+                                                  "--repeat", "2",
+                                                  "--batch",  "70",
+                                                  "--report", path("report.json")};
     auto const ended = succeed(infer_with(options));
     EXPECT_THAT(ended.out, HasSubstr("weights streamed: "));
     EXPECT_THAT(ended.out, HasSubstr("weights   waited for "));
@@ -277,8 +271,8 @@ TEST_F(Infer, WeightsThatDoNotFitAreStreamed) {
 TEST_F(Infer, ALayerThatDoesNotFitGoesInStrips) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
   auto const ended =
-      succeed(infer_with({"--device-memory-limit", "0.5", "--device-weight-limit", gibibytes(weight_bytes / 40),
-                          "--repeat", "2", "--report", path("report.json")}));
+      succeed(infer_with({"--memory", "device=0.5", "--memory", "weights=" + gibibytes(weight_bytes / 40), "--repeat",
+                          "2", "--report", path("report.json")}));
   EXPECT_THAT(ended.out, HasSubstr("strips of outputs"));
   auto const report = read_json(path("report.json"));
   EXPECT_EQ(report["activation_hash"], hash_text(last_, Precision::single_precision));
@@ -303,7 +297,7 @@ struct AllOutputs {
 
 TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
   for (std::string const ending : {".safetensors", ".tsv.gz"}) {
-    succeed({"convert", path("img.safetensors"), path("once" + ending), "--neurons", "256"});
+    succeed({"convert", path("img.safetensors"), path("once" + ending), "--text", "neurons=256"});
     auto const once = open_samples(path("once" + ending), 256);
     SampleBatch all = once;
     for (int repetition = 1; repetition < 5; ++repetition) all.append(once);
@@ -322,7 +316,7 @@ TEST_F(Infer, RepeatedInputsGiveWhatTheyGiveWrittenOut) {
     for (std::string const reductions : {"none", "auto"}) {
       auto const expected = outputs({"--input", path("five.safetensors"), "--reductions", reductions});
       for (std::string const batch : {"1000", "150", "149", "7"}) {
-        EXPECT_EQ(outputs({"--input", path("once" + ending), "--repeat-input", "5", "--reductions", reductions,
+        EXPECT_EQ(outputs({"--input", path("once" + ending), "--tuning", "repeat-input=5", "--reductions", reductions,
                            "--batch", batch}),
                   expected)
             << ending << " in batches of " << batch;
@@ -339,37 +333,38 @@ TEST_F(Infer, RepeatedRangesAreNumberedOnAndComparedWithTheTruth) {
     again.first_sample += repetition * range.num_samples();
     expected += lines_of(categories(again));
   }
-  std::vector<std::string> const options = {"--samples", "33:97",           "--repeat-input", "3",
-                                            "--truth",   path("truth.tsv"), "--categories",   path("alive.tsv")};
+  std::vector<std::string> const options = {"--samples", "33:97",           "--tuning",     "repeat-input=3",
+                                            "--truth",   path("truth.tsv"), "--categories", path("alive.tsv")};
   auto const report = report_of(options);
   EXPECT_EQ(read_bytes(path("alive.tsv")), expected);
   EXPECT_EQ(report["truth"], "match");
   EXPECT_EQ(report["input"]["first_sample"], 33);
   EXPECT_EQ(report["input"]["samples"], 195);
   EXPECT_EQ(report["input"]["repetitions"], 3);
-  EXPECT_EQ(report_of({"--repeat-input", "2", "--truth", path("truth.tsv")})["truth"], "match");
+  EXPECT_EQ(report_of({"--tuning", "repeat-input=2", "--truth", path("truth.tsv")})["truth"], "match");
   auto wrong = categories(last_);
   wrong.pop_back();
   write_bytes(path("wrong.tsv"), lines_of(wrong));
-  EXPECT_EQ(run_varve(infer_with({"--repeat-input", "2", "--truth", path("wrong.tsv")})).exit_code, 1);
+  EXPECT_EQ(run_varve(infer_with({"--tuning", "repeat-input=2", "--truth", path("wrong.tsv")})).exit_code, 1);
 }
 
 TEST_F(Infer, HugeNumbersWrapNowhere) {
-  auto const ended = run_varve(infer_with({"--truth", path("truth.tsv"), "--repeat-input", "9223372036854775808"}));
+  auto const ended =
+      run_varve(infer_with({"--truth", path("truth.tsv"), "--tuning", "repeat-input=9223372036854775808"}));
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("150 samples cannot be repeated 9223372036854775808 times"));
   auto const report = report_of({"--batch", "18446744073709551615", "--truth", path("truth.tsv")});
   EXPECT_EQ(report["truth"], "match");
   EXPECT_EQ(report["plan"]["batch"], 150);
   EXPECT_EQ(report["activation_hash"], report_of({"--batch", "150"})["activation_hash"]);
-  for (char const* const option : {"--memory-limit", "--input-memory", "--device-memory-limit"})
-    EXPECT_EQ(report_of({option, "1e300", "--truth", path("truth.tsv")})["truth"], "match") << option;
+  for (std::string const key : {"host", "input", "device"})
+    EXPECT_EQ(report_of({"--memory", key + "=1e300", "--truth", path("truth.tsv")})["truth"], "match") << key;
 }
 
 TEST_F(Infer, RefusesRepeatedInputsThatDoNotFit) {
-  auto const ended = run_varve(infer_with({"--repeat-input", "2", "--input-memory", "0.000001"}));
-  expect_sentence(ended, 4, {"raise --input-memory"});
-  EXPECT_EQ(run_varve(infer_with({"--repeat-input", "0"})).exit_code, 2);
+  auto const ended = run_varve(infer_with({"--tuning", "repeat-input=2", "--memory", "input=0.000001"}));
+  expect_sentence(ended, 4, {"raise --memory input"});
+  EXPECT_EQ(run_varve(infer_with({"--tuning", "repeat-input=0"})).exit_code, 2);
 }
 
 TEST_F(Infer, SaysHowSamplesCameToTheDevice) {
@@ -452,8 +447,8 @@ TEST_F(Infer, WrongRangesAreExitCode2) {
 TEST_F(Infer, NotEnoughMemoryIsExitCode4) {
   auto const weight_bytes = report_of({})["plan"]["weight_bytes"].get<double>();
   for (auto const& limit : {gibibytes(100), gibibytes(weight_bytes / 10), gibibytes(20000)}) {
-    auto const ended = run_varve(infer_with({"--device-memory-limit", limit, "--categories", path("never.tsv")}));
-    expect_sentence(ended, 4, {"GiB", "--memory-limit"});
+    auto const ended = run_varve(infer_with({"--memory", "device=" + limit, "--categories", path("never.tsv")}));
+    expect_sentence(ended, 4, {"GiB", "--memory host"});
     for (std::string const nothing : {"0.000 GiB", "0.000000 GiB"}) EXPECT_THAT(ended.err, Not(HasSubstr(nothing)));
     EXPECT_FALSE(std::filesystem::exists(path("never.tsv")));
   }
@@ -468,12 +463,12 @@ TEST_F(Infer, OutputsThatCannotBeWrittenAreExitCode4) {
 
 TEST_F(Infer, OptionsThatContradictTheFileAreExitCode2) {
   for (auto const& options : std::vector<std::vector<std::string>>{
-           {"--neurons", "1024"}, {"--layers", "13"}, {"--bias", "-0.3"}, {"--cap", "31"}}) {
+           {"--text", "neurons=1024"}, {"--text", "layers=13"}, {"--text", "bias=-0.3"}, {"--text", "cap=31"}}) {
     auto const ended = run_varve(infer_with(options));
     EXPECT_EQ(ended.exit_code, 2) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr("net.safetensors"));
   }
-  succeed(infer_with({"--neurons", "256", "--layers", "12", "--bias", "-0.15", "--cap", "32"}));
+  succeed(infer_with({"--text", "neurons=256,layers=12,bias=-0.15,cap=32"}));
 }
 
 TEST_F(Infer, EmptySampleFile) {

@@ -42,11 +42,11 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
             load(InitialNetwork(RandomNetwork(random), recipe)).layers());
   recipe = {InitialWeights::identity, Activation::clipped_relu(3.0), Activation::tanh(), 7};
   EXPECT_EQ(layers_of({"random", "--widths", "40,50,50,10", "--density", "0.2", "--seed", "7", "--init", "identity",
-                       "--activation", "clipped_relu", "--cap", "3", "--last-activation", "tanh"}),
+                       "--activation", "clipped_relu", "--cap", "3", "--activation", "last=tanh"}),
             load(InitialNetwork(RandomNetwork(random), recipe)).layers());
   recipe = {InitialWeights::he, Activation::leaky_relu(0.2), Activation::identity(), 7};
   EXPECT_EQ(layers_of({"random", "--widths", "40,50,50,10", "--density", "0.2", "--seed", "7", "--init", "he",
-                       "--activation", "leaky_relu", "--slope", "0.2"}),
+                       "--activation", "leaky_relu", "--activation", "slope=0.2"}),
             load(InitialNetwork(RandomNetwork(random), recipe)).layers());
 
   succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("net.safetensors")});
@@ -57,12 +57,12 @@ TEST_F(InitialWeightsCommand, GeneratedNetworksAreReadyToTrain) {
   succeed({"generate", "radixnet", "--neurons", "64", "--layers", "3", "--output", path("text")});
   recipe = {InitialWeights::identity, Activation::clipped_relu(5.0), Activation::identity(), 9};
   EXPECT_EQ(layers_of({"weights", "--network", path("text"), "--init", "identity", "--seed", "9", "--activation",
-                       "clipped_relu", "--cap", "5", "--last-activation", "identity"}),
+                       "clipped_relu,cap=5,last=identity"}),
             load(InitialNetwork(source, recipe)).layers());
   for (auto const& activation : {Activation::sigmoid(), Activation::softplus()}) {
     recipe = {InitialWeights::he, activation, Activation::identity(), 1};
     EXPECT_EQ(layers_of({"weights", "--network", path("net.safetensors"), "--init", "he", "--activation",
-                         entry_of(activation.kind).name, "--last-activation", "identity"}),
+                         entry_of(activation.kind).name, "--activation", "last=identity"}),
               load(InitialNetwork(source, recipe)).layers());
   }
 }
@@ -73,11 +73,11 @@ TEST_F(InitialWeightsCommand, InitialWeightsThatMakeNoSenseAreRefused) {
   std::vector<std::vector<std::string>> const wrong = {
       {"random", "--init", "zeros"},
       {"random", "--init", "he", "--bias", "0"},
-      {"random", "--init", "he", "--weight", "1"},
-      {"random", "--init", "he", "--gain", "1"},
+      {"random", "--init", "he", "--init", "weight=1"},
+      {"random", "--init", "he", "--init", "gain=1"},
       {"random", "--activation", "relu"},
       {"random", "--init", "he", "--activation", "swish"},
-      {"random", "--init", "he", "--activation", "leaky_relu", "--slope", "1"},
+      {"random", "--init", "he", "--activation", "leaky_relu", "--activation", "slope=1"},
       {"random", "--init", "he", "--activation", "clipped_relu", "--cap", "-1"},
       {"random", "--widths", "40,30", "--degree", "3", "--init", "identity"},
       {"weights", "--network", path("net.safetensors")},

@@ -104,10 +104,11 @@ protected:
     EXPECT_THAT(lines.front(), HasSubstr(part)) << where;
   }
 
-  static inline std::string const infer = "infer --network net.safetensors --input s.safetensors --share-devices";
-  static inline std::string const multiply = "multiply a.safetensors b.safetensors --tile 32 --share-devices";
+  static inline std::string const infer =
+      "infer --network net.safetensors --input s.safetensors --tuning share-devices=on";
+  static inline std::string const multiply = "multiply a.safetensors b.safetensors --tile 32 --tuning share-devices=on";
   static inline std::string const train = "train --network net.safetensors --input s.safetensors --labels labels.txt "
-                                          "--output out.safetensors --share-devices";
+                                          "--output out.safetensors --tuning share-devices=on";
 };
 
 /// Each case has 2, 3 or 4 ranks in turn; with VARVE_ALL_RANKS in the environment all of them, and prints a line each.
@@ -116,20 +117,20 @@ TEST_F(Agreement, OtherFilesOfOneNameAreRefused) {
   std::string const samples = "of --input s.safetensors is ";
   std::vector<std::tuple<std::string, std::string, std::string>> cases;
   for (std::string const way :
-       {" --schedule static", " --schedule dynamic", " --split neurons", " --journal run.journal"}) {
+       {" --tuning schedule=static", " --tuning schedule=dynamic", " --split neurons", " --journal run.journal"}) {
     cases.emplace_back(infer + way, "weights", weights);
     cases.emplace_back(infer + way, "depth", "the number of layers is 5 here and 4 on rank 0");
     cases.emplace_back(infer + way, "samples", samples);
     cases.emplace_back(infer + way, "number", "the number of samples is 200 here and 300 on rank 0");
   }
-  cases.emplace_back("infer --network net.tsv --input s.safetensors --bias -0.1 --cap 32 --share-devices", "text",
-                     "of --network net.tsv is ");
+  cases.emplace_back("infer --network net.tsv --input s.safetensors --text bias=-0.1,cap=32 --tuning share-devices=on",
+                     "text", "of --network net.tsv is ");
   cases.emplace_back(infer + " --truth truth.tsv", "truth", "of --truth truth.tsv is ");
   for (std::string const way : {"", " --journal product.journal --output c.safetensors"}) {
     cases.emplace_back(multiply + way, "matrix", "of A a.safetensors is ");
     cases.emplace_back(multiply + way, "second", "of B b.safetensors is ");
   }
-  cases.emplace_back("multiply a.safetensors a.safetensors --add b.safetensors --share-devices", "second",
+  cases.emplace_back("multiply a.safetensors a.safetensors --add b.safetensors --tuning share-devices=on", "second",
                      "of --add b.safetensors is ");
   cases.emplace_back(train, "weights", "network hash of the recipe is ");
   cases.emplace_back(train, "depth", "network hash of the recipe is ");
@@ -177,9 +178,10 @@ TEST_F(Agreement, CopiesOfOneContentAreTaken) {
 TEST_F(Agreement, OtherOptionsAreRefused) {
   for (auto const& [command, option, part] :
        {std::tuple(infer, " --reductions none", "--reductions is none here and auto on rank 0"),
-        std::tuple(infer, " --zero-based", "--zero-based is true here and not given on rank 0"),
-        std::tuple(multiply, " --transpose-a", "--transpose-a is true here and not given on rank 0"),
-        std::tuple(infer, " --cap 3", "--cap is 3 here and not given on rank 0"),
+        std::tuple(infer, " --tuning exchange=host,kernel=direct",
+                   "--tuning is share-devices=on exchange=host here and share-devices=on on rank 0"),
+        std::tuple(multiply, " --transpose a", "--transpose is a here and not given on rank 0"),
+        std::tuple(infer, " --text cap=3", "--text is cap=3 here and not given on rank 0"),
         std::tuple(train, " --rate 0.1", "--rate is 0.1 here and not given on rank 0")})
     expect_refusal(run_both(2, command, "same", command + option), 2, part, command + option);
 }
@@ -199,8 +201,7 @@ TEST_F(Agreement, CommandsOfOneRankSaySo) {
         "generate images --neurons 64 --output i.safetensors",
         "verify --network net.safetensors --input s.safetensors --result s.safetensors",
         "evaluate --network net.safetensors --input s.safetensors --labels labels.txt",
-        "audit receipt.json --network net.safetensors --input s.safetensors",
-        "tune --network net.safetensors --input s.safetensors", "benchmark --suite quick"}) {
+        "audit receipt.json --network net.safetensors --input s.safetensors", "benchmark --suite quick"}) {
     auto const name = command.substr(0, command.find(' '));
     expect_refusal(run_both(2, command, "same", command), 2, "varve " + name + " runs as one rank", "");
   }

@@ -43,7 +43,7 @@ protected:
 
   static std::vector<std::string> words(std::vector<std::string> const& more) {
     return joined({VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"), "--output",
-                   path("c.safetensors"), "--tile", "32", "--share-devices"},
+                   path("c.safetensors"), "--tile", "32", "--tuning=share-devices=on"},
                   more);
   }
   static std::vector<std::string> on(int ranks, std::vector<std::string> const& command) {
@@ -94,7 +94,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   auto const run = [&](int ranks, std::vector<std::string> const& more) {
     auto const ended =
         test::run(on(ranks, joined({VARVE_COMMAND, "multiply", path("long.safetensors"), path("wide.safetensors"),
-                                    "--output", path("c.safetensors"), "--share-devices"},
+                                    "--output", path("c.safetensors"), "--tuning=share-devices=on"},
                                    more)));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
     auto const hash = ended.out.find("hash ");
@@ -109,7 +109,7 @@ TEST_F(MultiplyOnRanks, WriteLargeTilesToOneFile) {
   EXPECT_EQ(run(2, {"--tile", "1024"}) == expected, true);
   EXPECT_EQ(run(3, {"--tile", "512", "--journal", path("large.journal")}) == expected, true);
   auto const kept_nowhere = test::run(on(3, {VARVE_COMMAND, "multiply", path("long.safetensors"),
-                                             path("wide.safetensors"), "--tile", "512", "--share-devices"}));
+                                             path("wide.safetensors"), "--tile", "512", "--tuning=share-devices=on"}));
   EXPECT_EQ(kept_nowhere.exit_code, 0) << kept_nowhere.err;
   EXPECT_TRUE(kept_nowhere.out.ends_with(expected.substr(expected.rfind("hash ")))) << kept_nowhere.out;
 }
@@ -144,7 +144,7 @@ TEST_F(MultiplyOnRanks, CopyTilesFromEachOther) {
 }
 
 TEST_F(MultiplyOnRanks, OfDifferentBackendsAndMemoryShareTheWork) {
-  auto const command = joined(joined(on(1, words({"--backend", "serial", "--device-memory-limit", "0.0001"})), {":"}),
+  auto const command = joined(joined(on(1, words({"--backend", "serial", "--memory", "device=0.0001"})), {":"}),
                               joined({VARVE_MPIRUN_RANKS, "2"}, words({})));
   auto const ended = test::run(command);
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -154,7 +154,7 @@ TEST_F(MultiplyOnRanks, OfDifferentBackendsAndMemoryShareTheWork) {
 TEST_F(MultiplyOnRanks, WriteAFileWhoseNameIsNoUtf8) {
   auto const name = path("c\xff.safetensors");
   auto const ended = test::run(on(2, {VARVE_COMMAND, "multiply", path("a.safetensors"), path("b.safetensors"),
-                                      "--output", name, "--tile", "32", "--share-devices"}));
+                                      "--output", name, "--tile", "32", "--tuning=share-devices=on"}));
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
   fs::rename(name, path("c.safetensors"));
   expect_product();

@@ -34,7 +34,7 @@ public:
 protected:
   static Ended run_on(int ranks, std::vector<std::string> const& options) {
     auto words = joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks), VARVE_COMMAND}, options);
-    if (options.front() == "infer") words.emplace_back("--share-devices"); // the machine may have one GPU
+    if (options.front() == "infer") words.emplace_back("--tuning=share-devices=on"); // the machine may have one GPU
     return run(words);
   }
 
@@ -65,7 +65,7 @@ protected:
                                       path("last.safetensors"),
                                       "--report",
                                       path("report.json")};
-    bool const has_receipt = std::ranges::find(options, "--repeat-input") == options.end();
+    bool const has_receipt = std::ranges::find(options, "repeat-input=7") == options.end();
     if (has_receipt) words = joined(words, {"--receipt", path("receipt.json")});
     auto const ended = run_on(ranks, joined(words, options));
     EXPECT_EQ(ended.exit_code, 0) << ended.err;
@@ -112,7 +112,7 @@ TEST_F(Ranks, GiveTheSameBytesForEveryScheduleAndBatch) {
   std::vector<std::tuple<int, std::string, std::string>> const jobs = {
       {2, "static", "17"}, {3, "static", "5"}, {3, "dynamic", "9"}, {4, "dynamic", "1"}};
   for (auto const& [ranks, schedule, batch] : jobs) {
-    auto const several = infer_on(ranks, {"--schedule", schedule, "--batch", batch});
+    auto const several = infer_on(ranks, {"--tuning", std::string("schedule=") + schedule, "--batch", batch});
     EXPECT_EQ(several, one) << ranks << schedule << batch;
     auto const& run = several.report["run"];
     EXPECT_EQ(run["schedule"], schedule);
@@ -129,12 +129,12 @@ TEST_F(Ranks, GiveTheSameForARangeAndInBatches) {
 }
 
 TEST_F(Ranks, RepeatAnInputAndGoOnFromAJournal) {
-  std::vector<std::string> const options = {"--repeat-input", "7", "--samples", "4:90", "--batch", "50"};
+  std::vector<std::string> const options = {"--tuning", "repeat-input=7", "--samples", "4:90", "--batch", "50"};
   auto const one = infer_on(1, options);
   EXPECT_EQ(one.report["input"]["samples"], 7 * 87);
   for (std::string const schedule : {"static", "dynamic"}) {
     auto more = options;
-    more.insert(more.end(), {"--schedule", schedule});
+    more.insert(more.end(), {"--tuning", std::string("schedule=") + schedule});
     EXPECT_EQ(infer_on(3, more), one) << schedule;
   }
   auto with_journal = options;
@@ -199,13 +199,13 @@ TEST_F(Ranks, SplitNeuronsOfARangeWithoutBatchOrOnOneRank) {
 }
 
 TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
-  std::vector<std::string> const options = {"--reductions", "none", "--formats", "csr"};
+  std::vector<std::string> const options = {"--reductions", "none", "--tuning", "formats=csr"};
   auto const one = infer_on(1, options);
   auto const weights = one.report["plan"]["weight_bytes"].get<double>();
   auto const layers = one.report["network"]["layers"].get<double>();
   auto with_limit = options; // not even one layer after the other
   with_limit.insert(with_limit.end(),
-                    {"--device-weight-limit", std::to_string(1.5 * weights / layers / (1024.0 * 1024.0 * 1024.0))});
+                    {"--memory", "weights=" + std::to_string(1.5 * weights / layers / (1024.0 * 1024.0 * 1024.0))});
   auto const split = infer_on(4, with_limit);
   EXPECT_EQ(split, one);
   EXPECT_TRUE(splits_over(split.report, 4));
@@ -219,18 +219,18 @@ TEST_F(Ranks, SplitNeuronsWhereSamplesDoNotFit) {
   EXPECT_GT(num_strips(in_strips.report), 1);
 
   auto const ended = run_on(4, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
-                                "--split", "samples", "--device-weight-limit", "0.000001"});
+                                "--split", "samples", "--memory", "weights=0.000001"});
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
 }
 
 TEST_F(Ranks, SplitNeuronsGoInStripsWhereTheirPartsDoNotFit) {
-  std::vector<std::string> options = {"--formats", "csr", "--reductions", "none"};
+  std::vector<std::string> options = {"--tuning", "formats=csr", "--reductions", "none"};
   auto const one = infer_on(1, options);
   auto const weights = one.report["plan"]["weight_bytes"].get<double>();
   auto const layers = one.report["network"]["layers"].get<double>();
   auto const limit = std::to_string(0.5 * weights / layers / (1024.0 * 1024.0 * 1024.0));
-  options.insert(options.end(), {"--device-weight-limit", limit, "--batch", "40"});
+  options.insert(options.end(), {"--memory", "weights=" + limit, "--batch", "40"});
   for (std::string const split : {"neurons", "auto", "samples"}) {
     auto more = options;
     more.insert(more.end(), {"--split", split});
@@ -286,8 +286,8 @@ TEST_F(Ranks, RefuseToSplitNeuronsWhereTheyCannot) {
     ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
     EXPECT_THAT(sentences(ended).front(), HasSubstr(part));
   };
-  expect_refusal({"--schedule", "static"}, "--schedule says how ranks share samples");
-  expect_refusal({"--engine", "reference"}, "the engine reference cannot split neurons across ranks");
+  expect_refusal({"--tuning", "schedule=static"}, "--tuning schedule says how ranks share samples");
+  expect_refusal({"--tuning", "engine=reference"}, "the engine reference cannot split neurons across ranks");
 }
 
 TEST_F(Ranks, MayBeOfDifferentKinds) {
@@ -328,7 +328,7 @@ TEST_F(Ranks, DoNotWaitForAPipeInTheFolderOfANetwork) { // of which only one wou
   std::filesystem::create_directory(path("net"));
   ASSERT_EQ(mkfifo(path("net/n256-l1.tsv").c_str(), 0600), 0);
   auto const ended =
-      run_on(2, {"infer", "--network", path("net"), "--bias", "-0.15", "--input", path("img.safetensors")});
+      run_on(2, {"infer", "--network", path("net"), "--text", "bias=-0.15", "--input", path("img.safetensors")});
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   ASSERT_EQ(sentences(ended).size(), 1U) << ended.err;
   EXPECT_THAT(sentences(ended).front(),
@@ -342,7 +342,7 @@ TEST_F(Ranks, WriteNothingWhenOneFails) {
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_EQ(sentences(ended).size(), 1U) << ended.err;
   auto const memory = run_on(2, {"infer", "--network", path("net.safetensors"), "--input", path("img.safetensors"),
-                                 "--device-memory-limit", "0.0000001"});
+                                 "--memory", "device=0.0000001"});
   EXPECT_EQ(memory.exit_code, 4) << memory.err;
   EXPECT_EQ(sentences(memory).size(), 1U) << memory.err;
 }

@@ -55,16 +55,16 @@ protected:
                        path("labels.txt"),
                        "--batch",
                        "700",
-                       "--share-devices"};
+                       "--tuning=share-devices=on"};
     return joined(all, options);
   }
   /// Options that name outputs of this name.
   static Words outputs(std::string const& name) {
-    return {"--output",        path(name + ".safetensors"),
-            "--checkpoint",    path(name + ".ckpt.safetensors"),
-            "--history",       path(name + ".tsv"),
-            "--receipt",       path(name + ".json"),
-            "--receipt-every", "4"};
+    return {"--output",         path(name + ".safetensors"),
+            "--checkpoint",     path(name + ".ckpt.safetensors"),
+            "--history",        path(name + ".tsv"),
+            "--receipt",        path(name + ".json"),
+            "--receipt-states", "every=4"};
   }
   static void expect_same_files(std::string const& one, std::string const& other) {
     for (std::string const ending : {".safetensors", ".ckpt.safetensors", ".tsv"})
@@ -160,7 +160,7 @@ TEST_F(TrainRanks, WriteTheSameFilesByMessagesAndByMemory) {
 
 TEST_F(TrainRanks, ChangeThePatternToTheSameOne) {
   for (std::string const pattern : {"set", "rigl"}) {
-    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--optimizer", "adam", "--epochs", "4"};
+    Words const recipe = {"--pattern", pattern, "--pattern", "every=2", "--optimizer", "adam", "--epochs", "4"};
     auto const one = run(mpirun(1, joined(recipe, outputs(pattern))));
     ASSERT_EQ(one.exit_code, 0) << one.err;
     for (int const ranks : {2, 3}) {
@@ -211,7 +211,7 @@ TEST_F(TrainRanks, FailTogetherWithOneSentence) {
   expect_failure(mpirun(3, joined(output, {"--rate", "1e39", "--rate-schedule", "constant"})), 3,
                  "training diverges: after step");
   expect_failure(mpirun(2, joined(output, {"--optimizer", "best"})), 2, "there is no optimizer 'best'");
-  expect_failure(mpirun(2, joined(output, {"--device-memory-limit", "1e-6"})), 4, "bytes may be used");
+  expect_failure(mpirun(2, joined(output, {"--memory", "device=1e-6"})), 4, "bytes may be used");
   expect_failure(mpirun(2, {"--output", path("no/such/folder.safetensors")}), 4, "folder.safetensors");
   expect_failure(mpirun(2, joined(output, {"--history", path("no/such/loss.tsv")})), 4, "loss.tsv");
   expect_failure(mpirun(2, joined(output, {"--report", path("no/such/report.json")})), 4, "report.json");
@@ -226,7 +226,7 @@ TEST_F(TrainRanks, StopTogetherWhenMomentsOfAdamAreInfinite) {
     for (int output = 1; output <= 4; ++output)
       lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
   write_bytes(path("huge.tsv"), lines);
-  succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--neurons", "4"});
+  succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--text", "neurons=4"});
   auto words = mpirun(3, {"--output", path("never.safetensors"), "--loss", "mean-square", "--targets",
                           path("huge.safetensors"), "--optimizer", "adam"});
   words.erase(std::ranges::find(words, "--labels"), std::ranges::find(words, "--labels") + 2);

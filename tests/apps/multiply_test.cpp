@@ -79,7 +79,7 @@ TEST_F(Multiply, GivesTheBitsOfPlainLoopsWithEveryOption) {
                                                     {"--tile", "37"},
                                                     {"--tile", "64"},
                                                     {"--tile", "4096"},
-                                                    {"--device-memory-limit", "0.0001", "--backend", "serial"},
+                                                    {"--memory", "device=0.0001", "--backend", "serial"},
                                                     {"--tuning", "peer-tiles=off"}};
   for (auto const backend : compiled_backends()) variants.push_back({"--backend", to_string(backend), "--tile", "50"});
   for (auto const& more : variants) {
@@ -107,8 +107,8 @@ TEST_F(Multiply, TellsTheHashOfAProductThatIsKeptNowhere) {
 
 TEST_F(Multiply, TransposesWhatIsTransposed) {
   auto const expected = test::plain_product(a_, b_);
-  succeed({"multiply", path("a-transposed.safetensors"), path("b-transposed.safetensors"), "--transpose-a",
-           "--transpose-b", "--tile", "64", "--output", path("c.safetensors")});
+  succeed({"multiply", path("a-transposed.safetensors"), path("b-transposed.safetensors"), "--transpose", "ab",
+           "--tile", "64", "--output", path("c.safetensors")});
   EXPECT_EQ(read_matrix<float>(path("c.safetensors")).values, expected.values);
 }
 
@@ -137,23 +137,23 @@ TEST_F(Multiply, ComputesInDoubleIfAsked) {
 TEST_F(Multiply, ByALibraryGivesTheSameNumbersWithinRounding) {
   if (!has_library_product()) {
     fs::remove(path("c.safetensors"));
-    expect_sentence(run_varve(words({"--product", "library"})), 2,
+    expect_sentence(run_varve(words({"--tuning", "product=library"})), 2,
                     {"lacks Kokkos Kernels", "-DVARVE_ENABLE_KOKKOS_KERNELS=ON"});
     EXPECT_FALSE(fs::exists(path("c.safetensors")));
     return;
   }
   for (std::string const precision : {"float", "double"}) {
     for (auto const backend : compiled_backends()) {
-      auto const more = std::vector<std::string>{
-          "--alpha",       "0.5",          "--add",     path("c0.safetensors"), "--beta",      "-2",
-          "--tile",        "64",           "--backend", to_string(backend),     "--precision", precision,
-          "--transpose-a", "--transpose-b"};
+      auto const more =
+          std::vector<std::string>{"--alpha",     "0.5", "--add",     path("c0.safetensors"), "--beta",      "-2",
+                                   "--tile",      "64",  "--backend", to_string(backend),     "--precision", precision,
+                                   "--transpose", "ab"};
       auto const given = joined({"multiply", path("a-transposed.safetensors"), path("b-transposed.safetensors"),
                                  "--output", path("c.safetensors")},
                                 more);
       succeed(given);
       auto const own = read_matrix<double>(path("c.safetensors")).values;
-      auto const ended = succeed(joined(given, {"--product", "library", "--report", path("report.json")}));
+      auto const ended = succeed(joined(given, {"--tuning", "product=library", "--report", path("report.json")}));
       EXPECT_THAT(ended.out, HasSubstr("gemm of Kokkos Kernels"));
       EXPECT_EQ(read_json(path("report.json"))["product"], "library");
       auto const found = read_matrix<double>(path("c.safetensors")).values;
@@ -165,7 +165,7 @@ TEST_F(Multiply, ByALibraryGivesTheSameNumbersWithinRounding) {
   }
   auto const journal = path("library.journal");
   succeed(words({"--tile", "64", "--journal", journal}));
-  expect_sentence(run_varve(words({"--tile", "64", "--journal", journal, "--product", "library"})), 3,
+  expect_sentence(run_varve(words({"--tile", "64", "--journal", journal, "--tuning", "product=library"})), 3,
                   {"is the journal of another run", "product"});
 }
 
@@ -185,12 +185,12 @@ TEST_F(Multiply, ReportsWhatItDid) {
 
 TEST_F(Multiply, KeepsToTheMemoryLimit) {
   auto const limit = 60000.0; // bytes
-  succeed(words({"--backend", "serial", "--tile", "32", "--device-memory-limit", std::to_string(limit / 0x1p30),
+  succeed(words({"--backend", "serial", "--tile", "32", "--memory", "device=" + std::to_string(limit / 0x1p30),
                  "--report", path("report.json")}));
   auto const report = read_json(path("report.json"));
   EXPECT_LE(report["memory"]["bytes"], limit);
   EXPECT_GT(report["ranks"][0]["brought_bytes"], report["memory"]["least_traffic_bytes"]);
-  expect_sentence(run_varve(words({"--tile", "100", "--device-memory-limit", "0.00001"})), 4, {"smaller --tile"});
+  expect_sentence(run_varve(words({"--tile", "100", "--memory", "device=0.00001"})), 4, {"smaller --tile"});
 }
 
 TEST_F(Multiply, BringsATileOfAOnceAndOfBForEachBand) {
@@ -208,7 +208,7 @@ TEST_F(Multiply, BringsATileOfAOnceAndOfBForEachBand) {
                                           "--report",
                                           path("report.json")};
   auto const whole = hash_in(succeed(given).out);
-  auto const ended = succeed(joined(given, {"--device-memory-limit", std::to_string(750000.0 / 0x1p30)}));
+  auto const ended = succeed(joined(given, {"--memory", "device=" + std::to_string(750000.0 / 0x1p30)}));
   EXPECT_EQ(hash_in(ended.out), whole);
   auto const report = read_json(path("report.json"));
   EXPECT_GE(report["memory"]["bytes"], 600000);
@@ -225,7 +225,7 @@ TEST_F(Multiply, RefusesWhatDoesNotFit) {
   auto const output = path("c.safetensors");
   refuse(3, {"has 150 rows, expected 90"},
          {"multiply", path("a.safetensors"), path("a.safetensors"), "--output", output});
-  refuse(3, {"has 90 rows, expected 150", "transposed"}, words({"--transpose-a"}));
+  refuse(3, {"has 90 rows, expected 150", "transposed"}, words({"--transpose", "a"}));
   refuse(3, {"has 150 x 90 numbers, expected 150 x 210"}, words({"--add", path("a.safetensors")}));
   refuse(3, {"cannot be read"}, {"multiply", path("none.safetensors"), path("b.safetensors"), "--output", output});
   refuse(3, {"row 0, column 0", "too large for float"}, words({"--alpha", "1e300"}));
@@ -281,11 +281,11 @@ TEST_F(Multiply, TakesTheTileOfTheJournal) {
   auto const hash = hash_in(succeed(words()).out);
   auto const journal = path("limits.journal");
   auto const report = path("report.json");
-  succeed(words({"--journal", journal, "--backend", "serial", "--device-memory-limit", "0.0001"}));
+  succeed(words({"--journal", journal, "--backend", "serial", "--memory", "device=0.0001"}));
   auto const ended = succeed(words({"--journal", journal, "--backend", "serial", "--report", report}));
   EXPECT_EQ(hash_in(ended.out), hash);
   EXPECT_EQ(read_json(report)["ranks"][0]["tasks"], 0);
-  expect_sentence(run_varve(words({"--journal", journal, "--device-memory-limit", "0.0000001"})), 4,
+  expect_sentence(run_varve(words({"--journal", journal, "--memory", "device=0.0000001"})), 4,
                   {"its tiles are those of the journal"});
 }
 

@@ -38,7 +38,6 @@ public:
     for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst"})
       succeed({"convert", file("img.safetensors"), file("img" + ending)});
     write_bytes(file("truth.tsv"), "1\n");
-    write_bytes(file("tuning.json"), R"({"options": {"batch": 100}})");
     auto const ended = succeed({"infer", "--network", file("net.safetensors"), "--input", file("img.safetensors")});
     expected_ = survivors(ended);
   }
@@ -100,9 +99,8 @@ TEST_F(NothingLost, OutputsThatAreInputsAreRefusedByEverySubcommand) {
   expect_refused(infer({"--activations", file("link.safetensors")}), lost);
   expect_refused(infer({"--activations", file("./img.safetensors")}), lost);
   expect_refused(infer({"--truth", file("truth.tsv"), "--categories", file("truth.tsv")}), lost);
-  expect_refused(infer({"--options", file("tuning.json"), "--report", file("tuning.json")}), lost);
   expect_refused(infer({"--truth", file("truth.tsv"), "--journal", file("truth.tsv")}), "");
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"),
+  expect_refused({"infer", "--network", file("net"), "--text", "bias=-0.2", "--input", file("img.safetensors"),
                   "--categories", file("net/n32-l2.tsv")},
                  lost);
   expect_refused(
@@ -110,14 +108,14 @@ TEST_F(NothingLost, OutputsThatAreInputsAreRefusedByEverySubcommand) {
       lost);
   expect_refused({"convert", file("net.safetensors"), file("hard.safetensors")}, lost);
   expect_refused({"convert", file("img.tsv"), file("img.tsv")}, lost);
-  expect_refused({"convert", file("net"), file("net"), "--bias", "-0.2"}, lost);
-  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+  expect_refused({"convert", file("net"), file("net"), "--text", "bias=-0.2"}, lost);
+  expect_refused({"benchmark", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
                   file("net.safetensors")},
                  "");
   fs::create_hard_link(file("net.safetensors"), file("tuned"));
-  expect_refused(
-      {"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output", file("tuned")},
-      lost);
+  expect_refused({"benchmark", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+                  file("tuned")},
+                 lost);
   for (std::string const name : {"hard.safetensors", "link.safetensors", "tuned"}) fs::remove(file(name));
 }
 
@@ -140,10 +138,10 @@ TEST_F(NothingLost, AnInputWithTheNameOfALeftoverStays) {
 
 TEST_F(NothingLost, OutputsInTheFolderOfANetworkAreRefused) {
   auto const part = "would become a part of the folder that --network";
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"), "--report",
-                  file("net/network.json")},
+  expect_refused({"infer", "--network", file("net"), "--text", "bias=-0.2", "--input", file("img.safetensors"),
+                  "--report", file("net/network.json")},
                  part);
-  expect_refused({"infer", "--network", file("net"), "--bias", "-0.2", "--input", file("img.safetensors"),
+  expect_refused({"infer", "--network", file("net"), "--text", "bias=-0.2", "--input", file("img.safetensors"),
                   "--activations", file("net/last.safetensors")},
                  part);
 }
@@ -176,7 +174,7 @@ TEST_F(NothingLost, EndingsOfAnotherFormatAreRefused) {
     expect_refused({"train", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
                     out("b.safetensors"), "--history", out("a" + ending)},
                    other);
-  expect_refused({"tune", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
+  expect_refused({"benchmark", "--network", file("net.safetensors"), "--input", file("img.safetensors"), "--output",
                   out("a.safetensors")},
                  other);
   EXPECT_EQ(out_.num_entries(), 0);
@@ -226,7 +224,7 @@ TEST_F(NothingLost, PipesGiveWhatTheirFilesGive) {
   for (std::string const ending : {".tsv", ".tsv.gz", ".tsv.zst", ".safetensors"}) {
     auto const input = file("img" + ending);
     EXPECT_EQ(survivors(shell("cat " + input + " | " + infer_line("/dev/stdin"))), expected_) << ending;
-    EXPECT_EQ(survivors(shell("cat " + input + " | " + infer_line("/dev/stdin", "--input-memory 0.000001"))), expected_)
+    EXPECT_EQ(survivors(shell("cat " + input + " | " + infer_line("/dev/stdin", "--memory input=0.000001"))), expected_)
         << ending;
     EXPECT_EQ(survivors(shell(infer_line("<(cat " + input + ")"))), expected_) << ending;
     EXPECT_EQ(survivors(shell(infer_line("/dev/stdin") + " < " + input)), expected_) << ending;
@@ -237,7 +235,7 @@ TEST_F(NothingLost, PipesGiveWhatTheirFilesGive) {
   EXPECT_EQ(survivors(shell("cat " + file("net.safetensors") + " | $VARVE infer --network /dev/stdin --input " +
                             file("img.safetensors"))),
             expected_);
-  auto const info = shell("cat " + file("img.tsv.gz") + " | $VARVE info --neurons 32 /dev/stdin");
+  auto const info = shell("cat " + file("img.tsv.gz") + " | $VARVE info --text neurons=32 /dev/stdin");
   EXPECT_THAT(info.out, HasSubstr("2000 samples of 32 neurons"));
 }
 
@@ -293,23 +291,6 @@ TEST_F(NothingLost, WhoReadsNoFurtherGetsNoSentence) {
       shell("(sleep 0.3; $VARVE info --json " + file("net.safetensors") + ") | true; exit ${PIPESTATUS[0]}");
   EXPECT_EQ(none.exit_code, 128 + SIGPIPE);
   EXPECT_EQ(none.err, "");
-}
-
-TEST_F(NothingLost, TuneTakesTheFirstSamplesByWhateverNumber) {
-  auto samples = read_sample_file(file("img.safetensors"));
-  samples.first_sample = 100;
-  write_sample_file(out("later.safetensors"), samples);
-  auto const tune = [&](std::string const& count) {
-    return run_varve({"tune", "--network", file("net.safetensors"), "--input", out("later.safetensors"), "--samples",
-                      count, "--repeat", "1", "--output", out("tuning.json")});
-  };
-  EXPECT_EQ(tune("20").exit_code, 0);
-  auto const tuning = read_json(out("tuning.json"));
-  EXPECT_EQ(tuning["samples"], 20);
-  auto const ended = tune("2001");
-  EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_THAT(ended.err, HasSubstr("the samples 101:2101 were asked for, but " + out("later.safetensors") +
-                                   " holds the samples 101:2100"));
 }
 
 TEST_F(NothingLost, ALoopingLinkIsNoOutput) {

@@ -167,7 +167,6 @@ TEST_F(Outside, EveryCommandEndsWithASentenceWhereItsMemoryEnds) {
                          "--output", file("trained.safetensors")},
                         data),
            test::joined({"evaluate", "--targets", file("targets.safetensors")}, data),
-           test::joined({"tune", "--repeat", "1", "--output", file("tuned.json")}, data),
            test::joined({"benchmark", "--repeats", "1", "--seconds", "0", "--output", file("records.jsonl")}, data),
            {"multiply", file("matrix.safetensors"), file("matrix.safetensors"), "--output",
             file("product.safetensors")}}) {
@@ -193,7 +192,8 @@ TEST_F(Outside, CommandsMayTakeTheMemoryThatIsAvailable) { // more is a sentence
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
-  std::vector<std::vector<std::string>> commands = {{"convert", pipe, path("piped.safetensors"), "--neurons", "32"}};
+  std::vector<std::vector<std::string>> commands = {
+      {"convert", pipe, path("piped.safetensors"), "--text", "neurons=32"}};
   if (!has_own_memory(compiled_backends().front()))
     commands.push_back({"infer", "--network", path("net.safetensors"), "--input", pipe});
   for (auto const& words : commands) {
@@ -256,10 +256,13 @@ TEST_F(Outside, NamesOfAnyBytesAreQuotedSafely) {
 
 TEST_F(Outside, LongAndStrangeValuesAreQuotedSafely) {
   std::string const strange = "\x1b[31m\xff\n" + std::string(5000, 'x');
-  std::vector<std::vector<std::string>> const cases = {
-      {"--precision", strange}, {"--backend", strange}, {"--engine", strange},  {"--samples", strange},
-      {"--batch", strange},     {"--kernel", strange},  {"--formats", strange}, {strange},
-      {"--options", strange}};
+  std::vector<std::vector<std::string>> const cases = {{"--precision", strange},
+                                                       {"--backend", strange},
+                                                       {"--samples", strange},
+                                                       {"--batch", strange},
+                                                       {"--tuning", strange},
+                                                       {"--tuning", "formats=" + strange},
+                                                       {strange}};
   for (auto const& words : cases) {
     auto const ended = run_varve(infer_with(words));
     EXPECT_TRUE(ended.exit_code == 2 || ended.exit_code == 3) << words[0] << ended.exit_code << ended.err;

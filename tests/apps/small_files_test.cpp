@@ -83,14 +83,16 @@ TEST_F(SmallFiles, OneImageOfALargeNumber) {
   auto const images = write_bytes(bad("big.tsv"), "100000000\t1\t1\n").string();
   expect_refused({"infer", "--network", good("net.safetensors"), "--input", images},
                  "a text of 14 bytes for 100000000 rows");
-  expect_refused({"info", images, "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
-  expect_refused({"convert", images, bad("x.safetensors"), "--neurons", "32"}, "a text of 14 bytes for 100000000 rows");
+  expect_refused({"info", images, "--text", "neurons=32"}, "a text of 14 bytes for 100000000 rows");
+  expect_refused({"convert", images, bad("x.safetensors"), "--text", "neurons=32"},
+                 "a text of 14 bytes for 100000000 rows");
 }
 
 TEST_F(SmallFiles, OneEdgeAgainAndAgain) {
   std::filesystem::create_directory(bad("net"));
   repeated("net/n32-l1.tsv.zst", "1\t1\t1\n", std::size_t{200} << 20);
-  expect_refused({"info", bad("net"), "--bias", "-0.2"}, "n32-l1.tsv.zst:2: found input 1, output 1 a second time");
+  expect_refused({"info", bad("net"), "--text", "bias=-0.2"},
+                 "n32-l1.tsv.zst:2: found input 1, output 1 a second time");
   auto const images = repeated("img.tsv.zst", "1\t1\t1\n", std::size_t{200} << 20);
   expect_refused({"infer", "--network", good("net.safetensors"), "--input", images},
                  "img.tsv.zst:2: found image 1, pixel 1 a second");
@@ -105,7 +107,7 @@ TEST_F(SmallFiles, OneCategoryAgainAndAgain) {
 TEST_F(SmallFiles, AnEmptyLayerOfManyNeurons) {
   std::filesystem::create_directory(bad("net"));
   write_bytes(bad("net/n200000000-l1.tsv"), "");
-  expect_refused({"info", bad("net"), "--bias", "-0.2"}, "a text of 0 bytes for 200000000 rows");
+  expect_refused({"info", bad("net"), "--text", "bias=-0.2"}, "a text of 0 bytes for 200000000 rows");
 }
 
 TEST_F(SmallFiles, AHeaderThatTheFileDoesNotHold) {

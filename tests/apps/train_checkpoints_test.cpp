@@ -110,14 +110,14 @@ TEST_F(TrainCheckpoints, GoOnForMoreEpochsWhereNoRateDependsOnThem) {
   expect_failure(
       joined(files("cosine"), {"--epochs", "6"}), 2,
       "is of a training with epochs 3, not 6, on which all rates of the cosine schedule depend; continue with");
-  Words const evolving = {"--rate-schedule", "step", "--pattern", "set", "--pattern-every", "2"};
+  Words const evolving = {"--rate-schedule", "step", "--pattern", "set", "--pattern", "every=2"};
   train(joined(evolving, checkpoint("evolving")));
   expect_failure(joined(joined(evolving, checkpoint("evolving")), {"--epochs", "6"}), 2,
                  "on which the changes of the pattern depend");
 }
 
 TEST_F(TrainCheckpoints, AreNamedAfterADivergence) {
-  Words const wild = {"--rate", "1e30", "--rate-schedule", "constant", "--l2", "1e-4"};
+  Words const wild = {"--rate", "1e30", "--rate-schedule", "constant", "--optimizer", "l2=1e-4"};
   auto const alone = run_varve(words(wild));
   expect_sentence(alone, 3, {"training diverges: after step 2"});
   EXPECT_THAT(alone.err, ::testing::Not(HasSubstr("holds the network")));

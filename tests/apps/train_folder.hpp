@@ -45,7 +45,8 @@ protected:
       if (before == all.end()) {
         all.insert(all.end(), {options[i], options[i + 1]});
       } else {
-        *(before + 1) = options[i + 1];
+        bool const has_keys = (*(before + 1) + options[i + 1]).find('=') != std::string::npos;
+        *(before + 1) = (has_keys ? *(before + 1) + "," : "") + options[i + 1];
       }
     }
     return all;

@@ -34,7 +34,7 @@ protected:
       for (int output = 1; output <= 4; ++output)
         lines += std::to_string(sample) + "\t" + std::to_string(output) + "\t1e30\n";
     write_bytes(path("huge.tsv"), lines);
-    succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--neurons", "4"});
+    succeed({"convert", path("huge.tsv"), path("huge.safetensors"), "--text", "neurons=4"});
     return path("huge.safetensors");
   }
 };
@@ -169,13 +169,13 @@ TEST_F(TrainLimits, ShowsItsProgressWithinEpochsOnATerminal) {
 
 TEST_F(TrainLimits, WarnsOfLayersThatPruningEmpties) {
   auto const few = run_varve(
-      {"convert", path("d1.safetensors"), path("few.safetensors"), "--prune", "0.001", "--prune-over", "network"});
+      {"convert", path("d1.safetensors"), path("few.safetensors"), "--prune", "0.001", "--prune", "over=network"});
   EXPECT_EQ(few.exit_code, 0);
   ASSERT_EQ(few.complaints().size(), 1U) << few.err;
   EXPECT_THAT(few.err, HasSubstr("varve: pruning leaves no edge in 2 of 3 layers"));
-  succeed({"convert", path("d1.safetensors"), path("half.safetensors"), "--prune", "0.5", "--prune-over", "network"});
-  succeed({"convert", path("few.safetensors"), path("fewer.safetensors"), "--prune", "0.9", "--prune-over",
-           "network"}); // had no edges before
+  succeed({"convert", path("d1.safetensors"), path("half.safetensors"), "--prune", "0.5", "--prune", "over=network"});
+  succeed({"convert", path("few.safetensors"), path("fewer.safetensors"), "--prune", "0.9", "--prune",
+           "over=network"}); // had no edges before
 }
 
 } // namespace

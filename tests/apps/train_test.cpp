@@ -64,14 +64,15 @@ protected:
                  "400",
                  "--epochs",
                  "3",
-                 "--l2",
-                 "1e-4"};
+                 "--optimizer",
+                 "l2=1e-4"};
     for (std::size_t i = 0; i + 1 < options.size(); i += 2) {
       auto const before = std::ranges::find(all, options[i]);
       if (before == all.end()) {
         all.insert(all.end(), {options[i], options[i + 1]});
       } else {
-        *(before + 1) = options[i + 1];
+        bool const has_keys = (*(before + 1) + options[i + 1]).find('=') != std::string::npos;
+        *(before + 1) = (has_keys ? *(before + 1) + "," : "") + options[i + 1];
       }
     }
     return all;
@@ -120,14 +121,15 @@ TEST_F(Train, MakesANetworkThatIsRightMoreOften) {
 
 TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
   for (std::string const optimizer : {"momentum", "adamw"}) {
-    Words const recipe = {"--optimizer", optimizer, "--batch", "300", "--l2", "0.01"};
+    Words const recipe = {"--optimizer", optimizer, "--batch", "300", "--optimizer", "l2=0.01"};
     auto const expected = train(joined(recipe, {"--backend", "serial"}));
     for (auto const backend : compiled_backends()) {
       Words const here = joined(recipe, {"--backend", to_string(backend)});
       EXPECT_EQ(train(here), expected) << to_string(backend);
       for (Words const& way :
-           {Words{"--micro-batch", "64"}, Words{"--micro-batch", "128", "--recompute", "3"}, Words{"--recompute", "2"},
-            Words{"--recompute", "none"}, Words{"--formats", "dense"}, Words{"--formats", "csr"}})
+           {Words{"--tuning", "micro-batch=64"}, Words{"--tuning", "micro-batch=128", "--recompute", "3"},
+            Words{"--recompute", "2"}, Words{"--recompute", "none"}, Words{"--tuning", "formats=dense"},
+            Words{"--tuning", "formats=csr"}})
         EXPECT_EQ(train(joined(here, way)), expected) << to_string(backend) << " " << way[0] << " " << way[1];
     }
     bool const has_openmp = std::ranges::count(compiled_backends(), Backend::openmp) > 0;
@@ -138,22 +140,22 @@ TEST_F(Train, GivesTheSameWeightsOnEveryBackendHoweverItIsDone) {
     }
   }
   EXPECT_NE(train({"--seed", "2"}), train({"--seed", "3"}));
-  EXPECT_EQ(train({"--precision", "double", "--micro-batch", "32"}), train({"--precision", "double"}));
+  EXPECT_EQ(train({"--precision", "double", "--tuning", "micro-batch=32"}), train({"--precision", "double"}));
 }
 
 TEST_F(Train, SaysWhichLayersAreDense) {
-  auto const dense = succeed(words({"--formats", "dense", "--report", path("dense.json")}));
+  auto const dense = succeed(words({"--tuning", "formats=dense", "--report", path("dense.json")}));
   EXPECT_THAT(dense.out, HasSubstr("formats   dense in 4 layers forward and 4 backward, else csr\n"));
   EXPECT_EQ(read_json(path("dense.json"))["plan"]["dense_backward"], 4);
-  auto const edges = succeed(words({"--formats", "csr", "--report", path("csr.json")}));
+  auto const edges = succeed(words({"--tuning", "formats=csr", "--report", path("csr.json")}));
   EXPECT_THAT(edges.out, ::testing::Not(HasSubstr("formats ")));
   EXPECT_EQ(read_json(path("csr.json"))["plan"]["dense_forward"], 0);
 }
 
 TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
   for (auto const backend : compiled_backends()) {
-    Words const way = {"--backend", to_string(backend), "--optimizer", "adam", "--recompute",
-                       "none",      "--micro-batch",    "64"};
+    Words const way = {"--backend", to_string(backend), "--optimizer",   "adam", "--recompute",
+                       "none",      "--tuning",         "micro-batch=64"};
     auto const expected = train(joined(way, {"--report", path("resident.json")}));
     auto const resident = read_json(path("resident.json"))["plan"];
     EXPECT_EQ(resident["streams_weights"], false);
@@ -163,7 +165,7 @@ TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
     limit.precision(17);
     limit << static_cast<double>(bytes - 1) * 0x1p-30;
     auto const ended =
-        succeed(words(joined(way, {"--device-memory-limit", limit.str(), "--report", path("streamed.json")})));
+        succeed(words(joined(way, {"--memory", "device=" + limit.str(), "--report", path("streamed.json")})));
     EXPECT_EQ(hash_of(ended), expected);
     EXPECT_THAT(ended.out, HasSubstr(" of the host, which streams them, activations "));
     auto const streamed = read_json(path("streamed.json"))["plan"];
@@ -175,7 +177,7 @@ TEST_F(Train, StreamsWeightsThatDoNotFitTheDevice) {
 
 TEST_F(Train, ChangesThePatternToTheSameOneEverywhere) {
   for (std::string const pattern : {"set", "rigl"}) {
-    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--batch", "300", "--optimizer", "adam"};
+    Words const recipe = {"--pattern", pattern, "--pattern", "every=2", "--batch", "300", "--optimizer", "adam"};
     auto const expected = train(joined(recipe, {"--backend", "serial", "--report", path("pattern.json")}));
     auto const changes = read_json(path("pattern.json"))["pattern_changes"];
     ASSERT_EQ(changes.size(), 5U) << "before steps 2, 4, ... 10, until step 11.25 of 15";
@@ -186,8 +188,8 @@ TEST_F(Train, ChangesThePatternToTheSameOneEverywhere) {
     EXPECT_NE(train(joined(recipe, {"--pattern", "keep"})), expected);
     for (auto const backend : compiled_backends()) {
       Words const here = joined(recipe, {"--backend", to_string(backend)});
-      for (Words const& way : {Words{"--recompute", "none"}, Words{"--micro-batch", "64"},
-                               Words{"--micro-batch", "128", "--recompute", "3"}})
+      for (Words const& way : {Words{"--recompute", "none"}, Words{"--tuning", "micro-batch=64"},
+                               Words{"--tuning", "micro-batch=128", "--recompute", "3"}})
         EXPECT_EQ(train(joined(here, way)), expected) << to_string(backend) << " " << way[1];
     }
     EXPECT_EQ(train_with_threads("7", recipe), expected);
@@ -196,7 +198,7 @@ TEST_F(Train, ChangesThePatternToTheSameOneEverywhere) {
 
 TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
   for (std::string const pattern : {"set", "rigl"}) {
-    Words const recipe = {"--pattern", pattern, "--pattern-every", "2", "--checkpoint-every", "1", "--epochs", "5"};
+    Words const recipe = {"--pattern", pattern, "--pattern", "every=2", "--checkpoint-every", "1", "--epochs", "5"};
     auto const files = [&](std::string const& name) {
       return Words{"--checkpoint", path(name + ".ckpt.safetensors"), "--history", path(name + ".tsv")};
     };
@@ -216,7 +218,7 @@ TEST_F(Train, GoesOnWithAChangedPatternAfterAStop) {
       EXPECT_TRUE(read_bytes(path(name + end)) == read_bytes(path(pattern + end))) << name + end;
     EXPECT_THAT(read_bytes(path(name + ".tsv")), HasSubstr("dropped_edges\treturned_edges\n"));
     auto other = words(joined(recipe, files(name)));
-    other.insert(other.end(), {"--pattern-fraction", "0.1"});
+    other.insert(other.end(), {"--pattern", "fraction=0.1"});
     expect_sentence(run_varve(other), 2, {"is of a training with pattern fraction 0.3, not 0.1"});
   }
 }
@@ -311,15 +313,16 @@ TEST_F(Train, SaysWhatIsWrong) {
   fails({"--loss", "huber", "--delta", "-1"}, 2, "delta of the loss huber is -1, expected a positive number");
   fails({"--rate", "-1"}, 2, "the rate is -1, expected a positive number");
   fails({"--pattern", "best"}, 2, "there is no way 'best' to change the pattern of edges");
-  fails({"--pattern", "set", "--pattern-fraction", "2"}, 2, "the fraction of edges that are dropped is 2, expected");
-  fails({"--pattern", "set", "--pattern-schedule", "step"}, 2, "there is no schedule 'step' of changes of the pattern");
-  fails({"--formats", "cones"}, 2, "--formats: cones not in {auto,dense,csr}");
+  fails({"--pattern", "set", "--pattern", "fraction=2"}, 2, "the fraction of edges that are dropped is 2, expected");
+  fails({"--pattern", "set", "--pattern", "schedule=step"}, 2, "there is no schedule 'step' of changes of the pattern");
+  fails({"--tuning", "formats=cones"}, 2, "--tuning: formats: found 'cones', expected auto|dense|csr");
   fails({"--recompute", "all"}, 2, "--recompute is 'all', expected auto, none or a number from 1 on");
-  fails({"--micro-batch", "100"}, 2, "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
+  fails({"--tuning", "micro-batch=100"}, 2,
+        "a micro-batch of 100 samples was asked for, expected 64 times a power of two");
   fails({"--patience", "2"}, 2, "--patience and --best need --validation");
   fails({"--output", path("train.safetensors")}, 2, "--input");
-  fails({"--memory-limit", "1e-6", "--backend", "serial"}, 4, "bytes may be used");
-  fails({"--device-memory-limit", "1e-6"}, 4, "bytes for weights that are streamed and");
+  fails({"--memory", "host=1e-6", "--backend", "serial"}, 4, "bytes may be used");
+  fails({"--memory", "device=1e-6"}, 4, "bytes for weights that are streamed and");
   fails({"--rate", "1e30", "--rate-schedule", "constant"}, 3, "training diverges: after step");
   write_bytes(path("few.txt"), "1\n2\n3\n");
   fails({"--labels", path("few.txt")}, 3, "few.txt");
@@ -336,7 +339,7 @@ TEST_F(Train, SaysWhatIsWrong) {
 TEST_F(Train, RefusesCheckpointsOfOtherTrainings) {
   auto const checkpoint = path("one.safetensors");
   succeed(words({"--checkpoint", checkpoint}));
-  expect_sentence(run_varve(words({"--checkpoint", checkpoint, "--l2", "1e-3"})), 2,
+  expect_sentence(run_varve(words({"--checkpoint", checkpoint, "--optimizer", "l2=1e-3"})), 2,
                   {"is of a training with l2 0.0001, not 0.001"});
   auto other = words({"--checkpoint", checkpoint});
   other[2] = path("other.safetensors");

@@ -60,15 +60,19 @@ TEST_F(Values, WholeNumbersAreDigitsThatFit) {
     expect_refused({"generate", "images", "--neurons", "32", "--samples=" + text, "--output", path("made.safetensors")},
                    {"--samples: found '" + text, "expected a whole number from 0 to 18446744073709551615"});
   }
-  for (std::string const option : {"--warm-up", "--seed", "--pattern-every", "--rate-every", "--batch", "--epochs",
-                                   "--patience", "--checkpoint-every", "--micro-batch"})
+  for (std::string const option : {"--seed", "--batch", "--epochs", "--patience", "--checkpoint-every"})
     expect_refused(training({option + "=-3"}), {option + ": found '-3'"});
+  for (auto const& [option, key] :
+       {std::pair("--rate-schedule", "warm-up"), std::pair("--rate-schedule", "every"), std::pair("--pattern", "every"),
+        std::pair("--tuning", "micro-batch"), std::pair("--receipt-states", "every")})
+    expect_refused(training({"--receipt", path("receipt.json"), option, std::string(key) + "=-3"}),
+                   {std::string(option) + ": " + key + ": found '-3'"});
   for (auto const& words :
-       {with_data("infer", {"--batch=0x10"}), with_data("tune", {"--samples=-1"}), with_data("evaluate", {"--top=-1"}),
+       {with_data("infer", {"--batch=0x10"}), with_data("evaluate", {"--top=-1"}),
         with_data("benchmark", {"--samples", "5,0x10"}),
-        with_data("verify", {"--result", path("a.tsv"), "--layers=-1"}),
-        std::vector<std::string>{"info", path("net.safetensors"), "--neurons=0x20"},
-        std::vector<std::string>{"convert", path("net.safetensors"), path("made.safetensors"), "--layers=0x3"},
+        with_data("verify", {"--result", path("a.tsv"), "--text=layers=-1"}),
+        std::vector<std::string>{"info", path("net.safetensors"), "--text=neurons=0x20"},
+        std::vector<std::string>{"convert", path("net.safetensors"), path("made.safetensors"), "--text=layers=0x3"},
         std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--tile=0x10"}})
     expect_refused(words, {"found '", "in decimal digits"});
 }
@@ -81,16 +85,17 @@ TEST_F(Values, TooManyLayersAreASentence) {
 
 TEST_F(Values, EmptyNamesAndTextsAreRefused) { // as an unset variable of a script would give
   for (std::string const option : {"--truth", "--journal", "--categories", "--predictions", "--activations", "--report",
-                                   "--options", "--samples", "--network", "--backend", "--kernel", "--schedule"})
-    for (auto const& words : {with_data("infer", {option, ""}), with_data("infer", {option, "", "--share-devices"})})
+                                   "--samples", "--network", "--backend", "--tuning", "--memory"})
+    for (auto const& words :
+         {with_data("infer", {option, ""}), with_data("infer", {option, "", "--tuning=share-devices=on"})})
       expect_refused(words, {option + ": found an empty value"});
   for (std::string const option :
        {"--labels", "--targets", "--validation", "--best", "--checkpoint", "--history", "--report"})
     expect_refused(training({option, ""}), {option + ": found an empty value"});
   for (auto const& words :
-       {with_data("tune", {"--output", ""}), with_data("evaluate", {"--labels", ""}),
-        with_data("verify", {"--result", ""}), with_data("benchmark", {"--output", ""}),
-        std::vector<std::string>{"info", ""}, std::vector<std::string>{"convert", path("net.safetensors"), ""},
+       {with_data("evaluate", {"--labels", ""}), with_data("verify", {"--result", ""}),
+        with_data("benchmark", {"--output", ""}), std::vector<std::string>{"info", ""},
+        std::vector<std::string>{"convert", path("net.safetensors"), ""},
         std::vector<std::string>{"convert", path("img.safetensors"), path("made.safetensors"), "--labels", ""},
         std::vector<std::string>{"multiply", "a", "b", "--output", path("made.safetensors"), "--journal", ""},
         std::vector<std::string>{"generate", "radixnet", "--output", ""}})

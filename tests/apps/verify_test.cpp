@@ -59,7 +59,7 @@ TEST_F(Verify, AgreesWithWhatInferWrites) {
   }
 }
 
-TEST_F(Verify, CategoriesCountFromZeroIfAsked) {
+TEST_F(Verify, CategoriesCountFromOne) {
   // Two outputs, the second of which doubles; of four samples the second and the last have no activation at the end.
   NetworkFileWriter writer(path("four.safetensors"), 1);
   writer.append({{2, 2, {0, 1, 2}, {0, 1}, {1.0, 2.0}}, {0.0}, Activation::relu()});
@@ -70,14 +70,10 @@ TEST_F(Verify, CategoriesCountFromZeroIfAsked) {
   succeed(joined(infer, {"--categories", path("one.tsv"), "--predictions", path("one-p.tsv")}));
   EXPECT_EQ(read_bytes(path("one.tsv")), "1\n3\n");
   EXPECT_EQ(read_bytes(path("one-p.tsv")), "1\t1\n2\t1\n3\t2\n4\t1\n");
-  succeed(joined(infer, {"--categories", path("zero.tsv"), "--predictions", path("zero-p.tsv"), "--zero-based"}));
-  EXPECT_EQ(read_bytes(path("zero.tsv")), "0\n2\n");
-  EXPECT_EQ(read_bytes(path("zero-p.tsv")), "0\t0\n1\t0\n2\t1\n3\t0\n");
-  succeed(joined(infer, {"--truth", path("zero.tsv"), "--zero-based"}));
+  varve::testing::write_bytes(path("zero.tsv"), "0\n2\n");
   EXPECT_EQ(run_varve(joined(infer, {"--truth", path("zero.tsv")})).exit_code, 3); // there is no sample 0
   std::vector<std::string> const verify = {
       "verify", "--network", path("four.safetensors"), "--input", path("four-samples.safetensors"), "--result"};
-  succeed(joined(verify, {path("zero.tsv"), "--zero-based"}));
   succeed(joined(verify, {path("one.tsv")}));
 }
 
@@ -207,7 +203,7 @@ TEST_F(Verify, SaysWhichWayTiesFall) {
 
 TEST_F(Verify, FindsTheOfficialTruthExact) {
   std::string const golden = VARVE_GOLDEN_DIR;
-  auto const ended = succeed({"verify", "--network", golden + "/neuron1024", "--layers", "120", "--input",
+  auto const ended = succeed({"verify", "--network", golden + "/neuron1024", "--text", "layers=120", "--input",
                               golden + "/sparse-images-1024.tsv.gz", "--result",
                               golden + "/neuron1024-l120-categories.tsv", "--exact"});
   EXPECT_THAT(ended.out, HasSubstr("survivors 7\n"));

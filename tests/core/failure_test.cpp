@@ -24,7 +24,7 @@ TEST(Failure, IsAnErrorWithItsKindAndSentence) {
   EXPECT_EQ(error_of(std::bad_alloc()).kind(), ErrorKind::resource);
   EXPECT_THAT(
       error_of(std::runtime_error("Kokkos ERROR: Host memory space failed to allocate 5 GiB (label=\"x\").")).what(),
-      ::testing::AllOf(::testing::HasSubstr("--memory-limit"), ::testing::HasSubstr("allocate 5 GiB")));
+      ::testing::AllOf(::testing::HasSubstr("--memory"), ::testing::HasSubstr("allocate 5 GiB")));
 }
 
 } // namespace

@@ -22,7 +22,7 @@ TEST(RankDevices, AreNotShared) {
                          {"node2", "GPU (device 1)", "bb"}});
   });
   EXPECT_EQ(sentence, "ranks 2 and 3 on node2 would share GPU (device 1); start as many ranks as there are devices, or "
-                      "add --share-devices");
+                      "add --tuning share-devices=on");
 }
 
 TEST(RankDevices, OfThisRankHaveNames) {

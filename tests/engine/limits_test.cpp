@@ -63,7 +63,7 @@ TEST_P(Limits, TooLittleMemoryForTheWeights) {
   tight.device_memory_limit = plan_of(1).weight_bytes / 10;
   auto const sentence = sentence_of<ResourceError>([&] { prepare(network_, tight); });
   EXPECT_THAT(sentence, AllOf(HasSubstr("weights"), ContainsRegex("[0-9.]+ GiB may be used")));
-  EXPECT_THAT(sentence, HasSubstr("--memory-limit"));
+  EXPECT_THAT(sentence, HasSubstr("--memory host"));
   tight.device_memory_limit = 1;
   EXPECT_THAT(sentence_of<ResourceError>([&] { prepare(network_, tight); }), HasSubstr("weights"));
 }
@@ -72,7 +72,7 @@ TEST_P(Limits, TooLittleMemoryForOneSample) {
   auto tight = options();
   tight.device_memory_limit = room_for(1);
   auto const sentence = sentence_of<ResourceError>([&] { prepare(network_, tight); });
-  EXPECT_THAT(sentence, AllOf(ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("weights"), HasSubstr("--memory-limit")));
+  EXPECT_THAT(sentence, AllOf(ContainsRegex("[0-9]\\.[0-9]+ GiB"), HasSubstr("weights"), HasSubstr("--memory host")));
 }
 
 TEST_P(Limits, WithoutADeviceOfItsOwnTheMemoryLimitIsForEverything) {
@@ -177,7 +177,7 @@ TEST_P(Limits, AFormatThatWasAskedForIsRefusedBeforeItTakesMemory) {
   EXPECT_THAT(sentence,
               AllOf(HasSubstr("layer 0 needs 0."),
                     HasSubstr("the format that was asked for, dense, but only " + allowed + " GiB may be used"),
-                    HasSubstr("leave --formats and --kernel out, or raise --memory-limit to 0.")));
+                    HasSubstr("leave formats and kernel of --tuning out, or raise --memory host to 0.")));
   dense.formats = {};
   auto const samples = ramp_samples(20, 4500);
   EXPECT_EQ(test::run_all(sparse, samples, dense).result.activations,

@@ -53,7 +53,8 @@ protected:
 #if defined(VARVE_MPIRUN)
     if (ranks > 1) words = {VARVE_MPIRUN, VARVE_MPIRUN_RANKS, std::to_string(ranks)};
 #endif
-    words.insert(words.end(), {VARVE_COMMAND, "infer", "--share-devices", "--network", file("net.safetensors")});
+    words.insert(words.end(),
+                 {VARVE_COMMAND, "infer", "--tuning=share-devices=on", "--network", file("net.safetensors")});
     words.insert(words.end(), options.begin(), options.end());
     return words;
   }
@@ -74,7 +75,7 @@ protected:
 TEST_F(Failures, OfOneRankWithinTheQueueEndTheJobSoon) {
   using Option = std::pair<std::string, std::string>;
   for (auto const& [option, value] :
-       {Option("--schedule", "dynamic"), Option("--schedule", "static"), Option("--split", "neurons")}) {
+       {Option("--tuning", "schedule=dynamic"), Option("--tuning", "schedule=static"), Option("--split", "neurons")}) {
     auto const begin = std::chrono::steady_clock::now();
     auto const ended =
         test::run(infer(several, {"--input", file("bad.safetensors"), "--batch", "10", option, value, "--categories",

@@ -359,9 +359,6 @@ TEST_F(FailingCalls, AreNotMoreForADeepNetworkThatIsOpened) {
 }
 
 TEST_F(FailingCalls, OfMeasurementsNeverLeaveAWrongFile) {
-  fail_in_turn({"tune", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--repeat",
-                "1", "--output", out("tuned.json")},
-               false, 0.25);
   fail_in_turn({"benchmark", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
                 "--repeats", "1", "--seconds", "0", "--backend", "serial", "--output", out("records.jsonl")},
                false, 0.25);

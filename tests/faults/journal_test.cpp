@@ -74,7 +74,7 @@ protected:
                                "--predictions", out("best.tsv"),
                                "--activations", out("last.safetensors"),
                                "--report",      out("report.json")});
-    words.insert(words.end(), {"--share-devices", "--split", split_});
+    words.insert(words.end(), {"--tuning=share-devices=on", "--split", split_});
     return words;
   }
 
@@ -258,7 +258,7 @@ TEST_F(Faults, AJournalOfAnotherRunIsRefused) {
       {{"--precision", "double"}, "precision is \"float\" there and \"double\" here"},
       {{"--batch", "11"}, "batch is 10 there and 11 here"},
       {{"--samples", "1:399"}, "number of samples is 400 there and 399 here"},
-      {{"--samples", "1:200", "--repeat-input", "2"}, "repetitions of the input is 1 there and 2 here"},
+      {{"--samples", "1:200", "--tuning", "repeat-input=2"}, "repetitions of the input is 1 there and 2 here"},
       {{"--reductions", "saturation"}, "saturation is false there and true here"},
       {{"--edge-order", "ascending"}, "edge order is \"balanced\" there and \"ascending\" here"},
       {{"--input", out("other.safetensors")}, "another run: input is "}};

@@ -69,7 +69,7 @@ protected:
 #if defined(VARVE_MPIRUN)
   std::vector<std::string> on_three_ranks() const {
     return joined({VARVE_MPIRUN, VARVE_MPIRUN_RANKS, "3"},
-                  joined(command(true, "16"), {"--backend", "serial", "--share-devices"}));
+                  joined(command(true, "16"), {"--backend", "serial", "--tuning=share-devices=on"}));
   }
 
   /// Starts three ranks, kills one of them once the journals have so many tiles, and returns the exit code of all.

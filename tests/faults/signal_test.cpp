@@ -100,7 +100,7 @@ TEST_F(Signals, LeftoversOfKilledRunsGoWithTheNextRun) {
   for (auto const& [killed, next] :
        {std::pair(all[0], Words{"generate", "images", "--neurons", "32", "--samples", "5", "--output", out("img.tsv")}),
         std::pair(all[2], Words{"generate", "radixnet", "--neurons", "32", "--layers", "2", "--output", out("net")}),
-        std::pair(all[3], Words{"convert", file("img.safetensors"), out("img.tsv.xz"), "--neurons", "7"})}) {
+        std::pair(all[3], Words{"convert", file("img.safetensors"), out("img.tsv.xz"), "--text", "neurons=7"})}) {
     EXPECT_EQ(signal_that_ends(killed, SIGKILL), SIGKILL);
     EXPECT_EQ(partial().size(), 1U);
     test::run_varve(next);
@@ -174,7 +174,7 @@ TEST_F(Changes, OfAnInputEndTheRunWithASentence) {
     auto const bytes = read_bytes(input);
     auto const journal = out("journal-of-" + ending.substr(1));
     auto const has_begun = [&] { return fs::exists(journal) && fs::file_size(journal) > 4000; };
-    auto const words = infer(input, {"--journal", journal, "--input-memory", "0.0001"});
+    auto const words = infer(input, {"--journal", journal, "--memory", "input=0.0001"});
     auto const ended = change_while(words, has_begun, [&] { std::ofstream(input, std::ios::app) << "\n"; });
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     ASSERT_EQ(ended.complaints().size(), 1U) << ended.err;

@@ -48,7 +48,6 @@ VARVE_FUZZ_TARGET(command_line) {
   add_generate(command_line, action);
   add_convert(command_line, action);
   add_info(command_line, action);
-  add_tune(command_line, action);
   add_verify(command_line, action);
   add_audit(command_line, action);
   add_evaluate(command_line, action);

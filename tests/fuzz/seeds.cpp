@@ -205,32 +205,28 @@ void write_journals(fs::path const& folder) {
   write_bytes(folder / "records", records);
 }
 
-void write_options(fs::path const& folder) {
-  write_bytes(folder / "tuned.json", R"({"options": {"formats": "pattern_blocks", "kernel": "fused", "batch": 4096}})");
-  write_bytes(folder / "others.json", R"({"seconds": 1.5, "options": {"backend": "serial", "precision": "double",
-    "memory-limit": 2.5, "reductions": "none", "bias": -0.3, "samples": "1:10"}})");
-}
-
 void write_command_lines(fs::path const& folder) {
   std::vector<std::string> const lines = {
       "infer\n--network\nnet.safetensors\n--input\nimages.safetensors\n--categories\nalive.tsv\n--report\nreport.json",
-      "infer\n--network=n\n--input=i\n--samples\n5:10\n--repeat-input\n3\n--batch\n100\n--cap\n32\n--bias=-0.3",
-      "infer\n--network=n\n--input=i\n--formats\ncsr,cones\n--reductions\nnone\n--schedule\nstatic\n--memory-limit\n0."
-      "5",
-      "infer\n--network=n\n--input=i\n--kernel\nfused\n--edge-order\nbalanced\n--split\nsamples\n--share-devices",
+      "infer\n--network=n\n--input=i\n--samples\n5:10\n--tuning\nrepeat-input=3\n--batch\n100\n--text\ncap=32,bias=-0."
+      "3",
+      "infer\n--network=n\n--input=i\n--tuning\nformats=csr,cones,schedule=static\n--reductions\nnone\n--memory\nhost="
+      "0.5",
+      "infer\n--network=n\n--input=i\n--tuning\nkernel=fused\n--edge-order\nbalanced\n--split\nsamples\n--tuning=share-"
+      "devices=on",
       "generate\nradixnet\n--neurons\n1024\n--layers\n120\n--seed\n7\n--output\nnet.safetensors",
       "generate\nrandom\n--widths\n784,512,10\n--density\n0.6\n--bias\n-0.1\n0.1\n--output\nnet.safetensors",
       "generate\nimages\n--neurons\n1024\n--samples\n60000\n--output\nimages.safetensors",
       "generate\nsamples\n--neurons\n256\n--samples\n10000\n--density\n0.5\n--output\nvalues.safetensors",
       "generate\nrandom\n--widths\n784,512,10\n--density\n0.05\n--init\nhe\n--activation\nsigmoid\n--output\nnet."
       "safetensors",
-      "generate\nweights\n--network\nnet.safetensors\n--init\nidentity\n--cap\n2\n--output\nstart.safetensors",
+      "generate\nweights\n--network\nnet.safetensors\n--init\nidentity\n--activation\nclipped_relu,cap=2\n--"
+      "output\nstart.safetensors",
       "convert\n--reduce\nnet.safetensors\nsmall.safetensors",
-      "convert\n--prune\n0.05\n--prune-over\nnetwork\nnet.safetensors\nsmall.safetensors",
+      "convert\n--prune\n0.05,over=network\nnet.safetensors\nsmall.safetensors",
       "convert\nimages.gz\ndigits.safetensors\n--labels\nlabels.gz\n--pixels\nraw",
       "evaluate\n--network\nn\n--input\ni\n--labels\nl\n--loss\nmean-square\n--top\n3\n--report\nreport.json",
       "info\nnet.safetensors\n--plan\n--json\n--precision\ndouble",
-      "tune\n--network\nnet.safetensors\n--input\nimages.safetensors\n--output\ntuning.json",
       "--version",
       "infer\n--help"};
   for (std::size_t number = 0; number < lines.size(); ++number)
@@ -274,7 +270,6 @@ void write_seeds(fs::path const& folder) {
   write_matrices(made(folder / "dense_file"));
   write_matrix_markets(made(folder / "matrix_market"));
   write_journals(made(folder / "journal"));
-  write_options(made(folder / "options_json"));
   write_receipts(made(folder / "receipt"));
   write_command_lines(made(folder / "command_line"));
 }

@@ -28,7 +28,7 @@ protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TemporaryFolder>();
     succeed({"convert", text_network(), path("net.safetensors")});
-    succeed({"convert", text_images(), path("img.safetensors"), "--neurons", "1024"});
+    succeed({"convert", text_images(), path("img.safetensors"), "--text", "neurons=1024"});
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
@@ -70,7 +70,7 @@ protected:
 TEST_F(GoldenRuns, FromTheOfficialFiles) {
   auto const report = classify(text_network(), text_images());
   EXPECT_EQ(report["backend"], to_string(compiled_backends().front()));
-  auto const above = classify(golden(""), text_images(), {"--neurons", "1024", "--layers", "120"});
+  auto const above = classify(golden(""), text_images(), {"--text", "neurons=1024,layers=120"});
   EXPECT_EQ(above["activation_hash"], report["activation_hash"]);
 }
 
@@ -95,11 +95,11 @@ TEST_F(GoldenRuns, OnEveryBackendWithOneHashPerPrecision) {
 
 TEST_F(GoldenRuns, ByEveryEngineFormatAndBatch) {
   std::set<std::string> hashes;
-  for (auto const& options : std::vector<std::vector<std::string>>{{"--engine", "reference"},
-                                                                   {"--formats", "csr"},
-                                                                   {"--formats", "sliced_ell"},
-                                                                   {"--formats", "pattern_blocks"},
-                                                                   {"--kernel", "direct"},
+  for (auto const& options : std::vector<std::vector<std::string>>{{"--tuning", "engine=reference"},
+                                                                   {"--tuning", "formats=csr"},
+                                                                   {"--tuning", "formats=sliced_ell"},
+                                                                   {"--tuning", "formats=pattern_blocks"},
+                                                                   {"--tuning", "kernel=direct"},
                                                                    {"--batch", "100"},
                                                                    {"--repeat", "2"}}) {
     hashes.insert(classify(path("net.safetensors"), path("img.safetensors"), options)["activation_hash"]);

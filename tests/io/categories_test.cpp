@@ -22,9 +22,6 @@ TEST(Categories, CountFromOneInTheFile) {
   EXPECT_EQ(read_categories(folder / "out.tsv"), samples);
   write_categories(folder / "out.tsv.gz", samples);
   EXPECT_EQ(read_categories(folder / "out.tsv.gz"), samples);
-  write_categories(folder / "from-0.tsv", samples, 0);
-  EXPECT_EQ(read_categories(folder / "from-0.tsv", 0), samples);
-  EXPECT_EQ(test::read_bytes(folder / "from-0.tsv").substr(0, 2), "0\n");
   write_categories(folder / "none.tsv", {});
   EXPECT_EQ(read_categories(folder / "none.tsv"), Samples());
 }
@@ -58,8 +55,6 @@ TEST(Predictions, HoldSampleAndNeuronFromOne) {
   TemporaryFolder const folder;
   write_predictions(folder / "out.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3, 0});
   EXPECT_EQ(read_bytes(folder / "out.tsv"), "1\t4\n10\t1\n");
-  write_predictions(folder / "from-0.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3, 0}, 0);
-  EXPECT_EQ(test::read_bytes(folder / "from-0.tsv"), "0\t3\n9\t0\n");
   write_predictions(folder / "out.tsv.zst", Samples{0, 9}, std::vector<NeuronIndex>{3, 0});
   EXPECT_EQ(read_text(folder / "out.tsv.zst"), "1\t4\n10\t1\n");
   EXPECT_THROW(write_predictions(folder / "none.tsv", Samples{0, 9}, std::vector<NeuronIndex>{3}), std::logic_error);

@@ -49,16 +49,6 @@ TEST(Open, SamplesComeBackThroughEveryEnding) {
   }
 }
 
-TEST(Open, FirstSamplesBeginWhereTheFileDoes) {
-  TemporaryFolder const folder;
-  auto samples = random_samples(4, 50, 20, Values::floats);
-  samples.first_sample = 100;
-  save_samples(samples, folder / "samples.safetensors");
-  save_samples(samples, folder / "samples.tsv");
-  EXPECT_EQ(first_samples(folder / "samples.safetensors", 30), SampleRange(100, 130));
-  EXPECT_EQ(first_samples(folder / "samples.tsv", 30), SampleRange(0, 30));
-}
-
 TEST(Open, GeneralNetworksGoIntoContainersOnly) {
   TemporaryFolder const folder;
   auto const network = random_network(4);

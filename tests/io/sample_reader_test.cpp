@@ -307,7 +307,7 @@ TEST(SampleReaders, RefuseToRepeatWhatDoesNotFit) {
   auto const reader_of_90 = [] {
     return std::make_unique<SamplesInMemory>(random_samples(4, 90, 20, Values::one_for_all));
   };
-  expect_holds(sentence_of<ResourceError>([&] { repeated(reader_of_90(), 2, 100); }), "raise --input-memory");
+  expect_holds(sentence_of<ResourceError>([&] { repeated(reader_of_90(), 2, 100); }), "raise --memory input");
   EXPECT_EQ(repeated(reader_of_90(), 1, 100)->num_samples(), 90U);
   expect_holds(sentence_of<UsageError>([&] { repeated(reader_of_90(), std::size_t{1} << 60U, plenty); }),
                "more than can be counted");

@@ -74,11 +74,11 @@ class Answers(unittest.TestCase):
     def test_every_activation(self):
         self.varve("generate", "random", "--widths", "12,12,12", "--density", 1, "--output", self.folder / "edges.safetensors")
         self.varve("generate", "samples", "--neurons", 12, "--samples", 40, "--density", 1, "--output", self.folder / "samples.safetensors")
-        for options in (["relu"], ["clipped_relu", "--cap", 0.5], ["leaky_relu", "--slope", 0.1], ["sigmoid"], ["tanh"], ["identity"]):
-            self.varve("generate", "weights", "--network", self.folder / "edges.safetensors", "--init", "he", "--activation", *options,
-                       "--last-activation", options[0], "--output", self.folder / "net.safetensors")
+        for options in ("relu", "clipped_relu,cap=0.5", "leaky_relu,slope=0.1", "sigmoid", "tanh", "identity"):
+            self.varve("generate", "weights", "--network", self.folder / "edges.safetensors", "--init", "he", "--activation", options,
+                       "--activation", "last=" + options.split(",")[0], "--output", self.folder / "net.safetensors")
             case = self.read()
-            self.assertEqual([layer.activation for layer in case[0]], 2 * [options[0]])
+            self.assertEqual([layer.activation for layer in case[0]], 2 * [options.split(",")[0]])
             for kind in (peer_scipy.DenseActivations, peer_numpy.Dense):
                 self.assertIsNone(self.enter(kind, *case), (options, kind.name))
             self.expect_none_wrong(case)

@@ -106,7 +106,7 @@ TEST(WeightSegments, TooLittleRoomForTwoLayersIsASentence) {
     FAIL();
   } catch (ResourceError const& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("layer 1"), HasSubstr("0.00000381 GiB"), HasSubstr("0.00000763 GiB"),
-                                    HasSubstr("--device-memory-limit"), HasSubstr("--device-weight-limit")));
+                                    HasSubstr("--memory device"), HasSubstr("--memory weights")));
   }
   EXPECT_EQ(plan_segments({1024, 4096, 512}, {8192, false}).device_bytes(), 8192U);
 }

@@ -65,15 +65,16 @@ std::string replaced(std::string text, std::vector<std::pair<std::string, std::s
 std::string on_little_data(std::string command) {
   auto const fastest = compiled_backends().front();
   auto const backend = to_string(fastest);
-  auto const shared = has_own_memory(fastest) ? std::string(" --share-devices") : std::string();
+  auto const shared = has_own_memory(fastest) ? std::string(" --tuning share-devices=on") : std::string();
   return replaced(std::move(command), {{" *#.*", ""},
                                        {"\\.\\.\\.", "--network net.safetensors --input images.safetensors"},
                                        {"--layers 120", "--layers 8"},
+                                       {"--text layers=120", "--text layers=8"},
                                        {"--samples (60000|10000)", "--samples 200"},
                                        {"--widths 784 512 512 10", "--widths 784 32 10"},
                                        {"--epochs 5", "--epochs 2"},
                                        {"-ubyte\\.gz", "-ubyte"},
-                                       {"--repeat-input 1000", "--repeat-input 3"},
+                                       {"--tuning repeat-input=1000", "--tuning repeat-input=3"},
                                        {"--backend cuda", "--backend " + backend},
                                        {"--backend openmp", "--backend serial"},
                                        {"16384", "1024"},
@@ -124,7 +125,7 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
   std::filesystem::create_directory_symlink(golden("neuron1024"), path("neuron1024"));
   std::filesystem::create_symlink(golden("neuron1024-l120-categories.tsv"), path("neuron1024-l120-categories.tsv"));
   test::succeed(
-      {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--neurons", "1024"});
+      {"convert", golden("sparse-images-1024.tsv.gz"), path("sparse-images-1024.tsv.zst"), "--text", "neurons=1024"});
 
   for (char const* const name : {"train", "t10k"}) write_idx(folder.path().string(), name);
   for (char const* const name : {"A.safetensors", "B.safetensors", "C0.safetensors"}) write_square_matrix(path(name));
@@ -162,8 +163,7 @@ TEST(Pages, TheirCommandsRunOnLittleData) {
   }
   EXPECT_EQ(commands["generate"], 10);
   EXPECT_GE(commands["infer"], 14);
-  for (char const* const subcommand :
-       {"benchmark", "convert", "evaluate", "info", "multiply", "train", "tune", "verify"})
+  for (char const* const subcommand : {"benchmark", "convert", "evaluate", "info", "multiply", "train", "verify"})
     EXPECT_GE(commands[subcommand], 1) << subcommand;
   EXPECT_EQ(num_compared, 1);
 }
@@ -194,12 +194,12 @@ TEST(Readme, ItsExampleIsWhatIsPrinted) {
 TEST(Readme, ThousandsOfLayersGiveTheReferencesBits) {
   TemporaryFolder const folder;
   auto const path = [&](std::string const& name) { return (folder / name).string(); };
-  test::succeed({"generate", "random", "--neurons", "64", "--layers", "3000", "--degree", "4", "--gain", "2",
+  test::succeed({"generate", "random", "--neurons", "64", "--layers", "3000", "--degree", "4", "--init", "gain=2",
                  "--output", path("net.safetensors")});
   test::succeed({"generate", "samples", "--neurons", "64", "--samples", "20", "--output", path("samples.safetensors")});
   auto const result = [&](std::string const& engine) {
-    test::succeed({"infer", "--network", path("net.safetensors"), "--input", path("samples.safetensors"), "--engine",
-                   engine, "--reductions", "none", "--report", path("report.json")});
+    test::succeed({"infer", "--network", path("net.safetensors"), "--input", path("samples.safetensors"), "--tuning",
+                   "engine=" + engine, "--reductions", "none", "--report", path("report.json")});
     auto const report = nlohmann::json::parse(read_bytes(path("report.json")));
     EXPECT_EQ(report["network"]["layers"], 3000);
     return std::pair(report["survivors"].get<int>(), report["activation_hash"].get<std::string>());

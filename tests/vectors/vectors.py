@@ -117,15 +117,15 @@ class Program:
         runs = []
         for run in vector["runs"]:
             output = self.run("infer", "--network", self.path("network"), "--input", self.path("samples"), "--precision", run["precision"],
-                              "--edge-order", run["edge_order"], "--reductions", ",".join(run["reductions"]) or "none", "--zero-based",
+                              "--edge-order", run["edge_order"], "--reductions", ",".join(run["reductions"]) or "none",
                               "--activations", self.path("last"), "--categories", self.folder / "alive.tsv", "--predictions", self.folder / "classes.tsv")
             _, arrays = load(self.path("last"))
             values = arrays["samples.values"] * (len(arrays["samples.indices"]) if len(arrays["samples.values"]) == 1 else 1)
             runs.append({**{name: run[name] for name in ("precision", "edge_order", "reductions")},
                          "pointers": arrays["samples.pointers"], "indices": arrays["samples.indices"], "values": in_hex(values),
                          "hash": re.search(r"activations ([0-9a-f]{16})", output).group(1),
-                         "survivors": [int(line) for line in (self.folder / "alive.tsv").read_text().split()],
-                         "predictions": [int(line.split()[1]) for line in (self.folder / "classes.tsv").read_text().splitlines()]})
+                         "survivors": [int(line) - 1 for line in (self.folder / "alive.tsv").read_text().split()],
+                         "predictions": [int(line.split()[1]) - 1 for line in (self.folder / "classes.tsv").read_text().splitlines()]})
         return {"runs": runs}
 
     def train(self, vector, stored):
