@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Studies the options of `varve infer` on one network and draws what each is worth: formats with wide and narrow tiles,
+"""Studies the options of `varve infer` on one network and draws what each is worth: formats,
 kernels, the samples of a batch in float and double, and how much a sample takes when there are few.
 
 Data come from a seed (kept in --data). All runs of one precision and number of samples must have the same hash of the last

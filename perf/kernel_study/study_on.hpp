@@ -3,7 +3,7 @@
 #include "kernel_study.hpp"
 #include "shapes.hpp"
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/host_threads.hpp"
@@ -113,7 +113,7 @@ private:
 
   static constexpr std::size_t widest_tile = 128; ///< of all that are tried
   static constexpr std::size_t medium_neurons = FusedTuning<ExecutionSpace, float, 1, FusedTile::large>::max_neurons;
-  static constexpr double most_stored = 4.0; ///< weights per edge of a layer in blocks that are worth a look
+  static constexpr double max_stored = 4.0; ///< weights per edge of a layer in blocks that are worth a look
 
   static std::size_t width_of(Network const& network) {
     std::size_t width = 0;
@@ -144,7 +144,7 @@ private:
     auto const& layers = network_.layers();
     SparseMatrix const& last = layers.back().weights;
     if (static_cast<double>(num_stored(ell_size(last, order_of(last), Format::shape()), Format::shape())) >
-        most_stored * static_cast<double>(last.num_entries()))
+        max_stored * static_cast<double>(last.num_entries()))
       return {};
     std::vector<typename Format::Encoded> encoded(layers.size());
     for_each_on_host_threads(layers.size(), [&](std::size_t number) {
@@ -312,7 +312,7 @@ private:
   }
 
   template <class Narrow, class Wide>
-  static void widen_on(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
+  static void widen_on(Stream const& lane, Narrow const* from, Wide* to, std::size_t count) {
     widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), ArrayView<Narrow const>(from, count),
                                         ArrayView<Wide>(to, count), count);
   }
@@ -320,7 +320,7 @@ private:
   Network const& network_;
   ExecutionSpace space_;
   DeviceMemory const& memory_ = device_memory(to_backend<ExecutionSpace>());
-  std::unique_ptr<Lane> lane_ = memory_.default_lane();
+  std::unique_ptr<Stream> lane_ = memory_.default_stream();
   SampleCopy copy_{memory_,
                    {&widen_on<std::uint32_t, EdgeOffset>, &widen_on<std::uint16_t, NeuronIndex>},
                    sizeof(float),

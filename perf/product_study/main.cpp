@@ -120,7 +120,7 @@ Rung<Scalar> own_product(Problem<Scalar> const& problem, Options const& options)
     fmt::print(stderr,
                "{:.3f} s: reading {:.3f} s, waiting {:.3f} s, finishing {:.3f} s; {:.2f} GB brought; tiles of {}\n",
                time.seconds(), traffic.read_seconds, traffic.wait_seconds, traffic.take_seconds,
-               1e-9 * traffic.brought_bytes, tiles.tile);
+               1e-9 * traffic.loaded_bytes, tiles.tile);
   };
   return {"product", run, numbers_of(c)};
 }

@@ -38,8 +38,8 @@ void save(HeldNetwork const& network, std::string const& path) {
 
 /// Reads all samples of a reader.
 SampleSet read_all(SampleReader& reader) {
-  constexpr std::size_t most_values = std::size_t{1} << 26U;
-  auto const at_a_time = std::max<std::size_t>(most_values / std::max<std::size_t>(reader.num_neurons(), 1), 1);
+  constexpr std::size_t max_values = std::size_t{1} << 26U;
+  auto const at_a_time = std::max<std::size_t>(max_values / std::max<std::size_t>(reader.num_neurons(), 1), 1);
   return in_parts(reader.num_samples(), at_a_time,
                   [&](std::size_t first, std::size_t last) { return reader.read(first, last); });
 }

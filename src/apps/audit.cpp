@@ -453,7 +453,8 @@ void add_audit(CLI::App& command_line, Action& action) {
   training.reads(files, "--targets", options.targets, "wanted outputs of the samples, as varve train takes them");
   training.add("--checkpoints", options.checkpoints,
                "folder of varve train --receipt-states checkpoints: begin with one of them");
-  add_backend(command, run.backend, "for inference also reference: plain loops that share no kernel with the engine; ");
+  add_backend(command, run.backend,
+              "also reference, for inference: plain loops that share no kernel with the engine. Otherwise: ");
   command.parse_complete_callback([&given = options] {
     if (given.against.empty() && !given.prove && given.run.network.empty())
       throw CLI::RequiredError("--network and --input, or --against,");

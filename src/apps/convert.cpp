@@ -170,9 +170,9 @@ AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const
 /// number of samples at a time, so that the input may be larger than memory; all labels are in memory, with 4 bytes per
 /// sample. Throws UsageError if the options do not fit the files, and what reading and writing throw.
 void convert_samples(SampleConversion const& conversion) {
-  constexpr std::size_t most_samples = 16384;
+  constexpr std::size_t max_samples = 16384;
   constexpr std::size_t value_bytes = 64; // of a value with its column, read, copied and written
-  auto const most_values = std::min(std::size_t{1} << 26U, available_memory(Backend::serial) / 2 / value_bytes);
+  auto const max_values = std::min(std::size_t{1} << 26U, available_memory(Backend::serial) / 2 / value_bytes);
   auto const reader = open_source(conversion);
   auto const answers = open_answers(conversion, *reader);
   auto const writer = open_sample_writer(conversion.target, reader->num_neurons());
@@ -180,7 +180,7 @@ void convert_samples(SampleConversion const& conversion) {
   auto const progress = terminal_progress("converting samples");
   auto const num_samples = reader->num_samples();
   auto const at_a_time =
-      std::clamp<std::size_t>(most_values / std::max<std::size_t>(reader->num_neurons(), 1), 1, most_samples);
+      std::clamp<std::size_t>(max_values / std::max<std::size_t>(reader->num_neurons(), 1), 1, max_samples);
   std::size_t done = 0;
   do {
     auto const last = std::min(done + at_a_time, num_samples);

@@ -27,9 +27,9 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_described = 1000; // most classes of a confusion matrix in a report
-constexpr std::size_t most_printed = 16;     // most classes of a confusion matrix on the terminal
-constexpr std::size_t most_errors = 10;
+constexpr std::size_t max_described = 1000; // most classes of a confusion matrix in a report
+constexpr std::size_t max_printed = 16;     // most classes of a confusion matrix on the terminal
+constexpr std::size_t max_errors = 10;
 
 double part(std::size_t count, std::size_t all) {
   return all == 0 ? 0.0 : static_cast<double>(count) / static_cast<double>(all);
@@ -73,7 +73,7 @@ void print_errors(Evaluation const& evaluation) {
   };
   std::ranges::sort(errors, comes_first);
   fmt::print("confusion the most frequent of {} kinds of errors\n", errors.size());
-  for (std::size_t i = 0; i < std::min(most_errors, errors.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(max_errors, errors.size()); ++i) {
     auto const& [count, classes] = errors[i];
     fmt::print("  label {} taken for {}: {} samples\n", classes.first, classes.second, count);
   }
@@ -122,7 +122,7 @@ Json describe(Evaluation const& evaluation, EvaluateJob const& job) {
   json["right"] = sum.num_right;
   json["top"] = {{"outputs", job.top}, {"accuracy", part(evaluation.num_in_top(), sum.num_samples)}};
   json["confusion"] = Json();
-  if (job.num_classes <= most_described) json["confusion"] = matrix_of(evaluation, job.num_classes);
+  if (job.num_classes <= max_described) json["confusion"] = matrix_of(evaluation, job.num_classes);
   return json;
 }
 
@@ -134,7 +134,7 @@ void print(Evaluation const& evaluation, EvaluateJob const& job) {
   fmt::print("accuracy  {:.6g} ({} of {} samples)\n", sum.accuracy(), sum.num_right, sum.num_samples);
   fmt::print("top {:<6}{:.6g} ({} of {} samples)\n", job.top, part(evaluation.num_in_top(), sum.num_samples),
              evaluation.num_in_top(), sum.num_samples);
-  if (job.num_classes <= most_printed) {
+  if (job.num_classes <= max_printed) {
     print_matrix(matrix_of(evaluation, job.num_classes));
   } else {
     print_errors(evaluation);
@@ -202,7 +202,7 @@ std::unique_ptr<Inference> prepare_job(EvaluateJob const& job, EvaluateOptions c
   limit_memory(engine, 1);
   auto const memory = input_bytes(options.run, 1);
   auto const most = std::min({samples.num_samples(), samples_that_fit(samples, memory),
-                              static_cast<std::size_t>(most_samples_at_a_time(engine.backend)),
+                              static_cast<std::size_t>(max_samples_at_a_time(engine.backend)),
                               std::max<std::size_t>(1, memory / bytes_per_output / job.num_outputs)});
   if (engine.batch) engine.batch = std::min(*engine.batch, samples.num_samples());
   engine.expected_samples = std::min(samples.num_samples(), engine.batch.value_or(most));

@@ -144,9 +144,9 @@ struct RandomOptions : Output {
 
 /// The recipe completed with the other options. Throws UsageError if there are too many layers.
 RandomNetworkRecipe recipe_of(RandomOptions const& options) {
-  constexpr std::size_t most_layers = std::size_t{1} << 32U;
-  if (options.layers > most_layers)
-    throw UsageError(fmt::format("--layers is {}, expected at most {}", options.layers, most_layers));
+  constexpr std::size_t max_layers = std::size_t{1} << 32U;
+  if (options.layers > max_layers)
+    throw UsageError(fmt::format("--layers is {}, expected at most {}", options.layers, max_layers));
   RandomNetworkRecipe recipe = options.recipe;
   recipe.seed = options.seed;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);

@@ -212,7 +212,7 @@ void find_finished(InferJob& job) {
 }
 
 BatchRules batch_rules(InferJob const& job) {
-  constexpr double most_seconds = 10.0; // longest batch with a journal: the work that a killed run loses
+  constexpr double max_seconds = 10.0; // longest batch with a journal: the work that a killed run loses
   bool const has_journal = !job.options.journal.empty();
   BatchRules rules;
   auto usual = job.communicator.size() > 1 || has_journal ? Schedule::dynamic : Schedule::fixed;
@@ -220,9 +220,9 @@ BatchRules batch_rules(InferJob const& job) {
   rules.schedule = job.options.schedule.empty() ? usual : parse_schedule(job.options.schedule);
   rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
   rules.one_grain = job.options.batch.has_value();
-  if (has_journal || rules.schedule == Schedule::dynamic) rules.most_seconds = most_seconds;
+  if (has_journal || rules.schedule == Schedule::dynamic) rules.max_seconds = max_seconds;
   rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
-  if (rules.are_alike) rules.least = least_samples_at_a_time(job.engine.backend); // unlike ranks need small batches
+  if (rules.are_alike) rules.least = min_samples_at_a_time(job.engine.backend); // unlike ranks need small batches
   return rules;
 }
 
@@ -233,7 +233,7 @@ Plan plan_batches(Inference& inference, InferJob const& job, BatchRules& rules) 
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
   auto const share = capped_multiply(num_samples / num_shares / rules.grain + 1, rules.grain);
   auto const fit = samples_that_fit(*job.samples, input_bytes(job.options, job.ranks_on_host));
-  auto const enough = most_samples_at_a_time(job.engine.backend);
+  auto const enough = max_samples_at_a_time(job.engine.backend);
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));
@@ -447,7 +447,7 @@ void read_samples_ahead(InferJob& job) {
   auto const& options = job.options;
   auto const num_samples = job.num_samples();
   bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.batch &&
-                            num_samples <= most_samples_at_a_time(job.engine.backend) &&
+                            num_samples <= max_samples_at_a_time(job.engine.backend) &&
                             samples_that_fit(*job.samples, input_bytes(options, job.ranks_on_host)) == num_samples;
   if (is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));
 }

@@ -144,11 +144,11 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {
   engine.memory_limit = available_memory(Backend::serial) / 4 * quarters / ranks_on_host;
 }
 
-SampleIndex most_samples_at_a_time(Backend backend) {
+SampleIndex max_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
-SampleIndex least_samples_at_a_time(Backend backend) {
+SampleIndex min_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 17U : SampleIndex{0};
 }
 

@@ -55,11 +55,11 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 
 /// The most samples a rank should take at a time; larger batches would not be faster and would overlap less with
 /// reading.
-SampleIndex most_samples_at_a_time(Backend backend);
+SampleIndex max_samples_at_a_time(Backend backend);
 
 /// The samples below which a rank's device is no longer busy: few of them survive to the late layers, which then take
 /// as long for few as for many. 0 on processors.
-SampleIndex least_samples_at_a_time(Backend backend);
+SampleIndex min_samples_at_a_time(Backend backend);
 
 /// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
 /// division into batches. Throws InputError if a file cannot be read.

@@ -156,7 +156,7 @@ Json cache_of(ProductTraffic const& traffic, std::vector<TilePeer> const& other_
   Json json = {
       {"tiles",
        {{"own", traffic.num_hits}, {"peers", peers.num_copied}, {"host", traffic.num_misses - peers.num_copied}}},
-      {"bytes", {{"peers", peers.bytes}, {"host", traffic.brought_bytes - peers.bytes}}},
+      {"bytes", {{"peers", peers.bytes}, {"host", traffic.loaded_bytes - peers.bytes}}},
       {"lost", peers.num_lost},
       {"peer_wait_seconds", peers.wait_seconds},
       {"peers", Json::array()}};
@@ -199,7 +199,7 @@ Json describe(ProductTimeline const& timeline) {
   return events;
 }
 
-constexpr std::size_t most_in_run = 32; ///< tiles of a band that one rank takes, so that they share inputs on it
+constexpr std::size_t max_in_run = 32; ///< tiles of a band that one rank takes, so that they share inputs on it
 
 /// One run of `varve multiply` on one rank. Rank 0 speaks and writes for all.
 template <class Scalar>
@@ -313,7 +313,7 @@ private:
     auto const& shape = tiles_.shape;
     std::vector<double> memories;
     for (auto const& rank : of_ranks_) memories.push_back(rank.at("memory_bytes"));
-    report_["memory"]["least_traffic_bytes"] = least_traffic(shape, sizeof(Scalar), memories);
+    report_["memory"]["least_traffic_bytes"] = min_traffic(shape, sizeof(Scalar), memories);
     report_.update({{"ranks", of_ranks_},
                     {"run_seconds", run_seconds_},
                     {"seconds", total_time_.seconds()},
@@ -453,7 +453,7 @@ private:
     ProductOrder const order{static_cast<std::size_t>(narrowest / 4), narrowest / 2 % 2 == 1, narrowest % 2 == 1};
     left_ = tasks_left(ranks_, order_of_tasks(tiles_, order), store_ ? store_->ranges() : std::vector<SampleRange>());
     auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{engine_->memory().num_lanes}}));
-    if (order.band > 0) run_length_ = std::min(most_in_run, order.stays ? order.band : std::size_t{num_lanes});
+    if (order.band > 0) run_length_ = std::min(max_in_run, order.stays ? order.band : std::size_t{num_lanes});
     num_tasks_ = num_found_ + left_.size();
     ranks_.together([&] {
       if (!ranks_.is_root()) return;
@@ -492,7 +492,7 @@ private:
                              {"memory_bytes", engine_->memory().bytes()},
                              {"hits", traffic.num_hits},
                              {"misses", traffic.num_misses},
-                             {"brought_bytes", traffic.brought_bytes},
+                             {"brought_bytes", traffic.loaded_bytes},
                              {"bytes_without_cache", traffic.all_bytes},
                              {"tile_cache", cache_of(traffic, sharing ? sharing->peers() : std::vector<TilePeer>())},
                              {"read_seconds", traffic.read_seconds},

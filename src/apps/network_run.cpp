@@ -44,8 +44,8 @@ BatchResult results_by(InferenceOptions options, NetworkSource const& network, S
 
 /// Samples that the reference computes in a few seconds.
 std::size_t samples_to_check(EdgeOffset num_edges) {
-  constexpr EdgeOffset most_fma = 1'000'000'000;
-  return std::max<std::size_t>(1, most_fma / std::max<EdgeOffset>(1, num_edges));
+  constexpr EdgeOffset max_fma = 1'000'000'000;
+  return std::max<std::size_t>(1, max_fma / std::max<EdgeOffset>(1, num_edges));
 }
 
 /// Inputs of the network, then outputs of each layer, after the reductions that rewrite it.
@@ -122,7 +122,7 @@ NetworkRun::NetworkRun(NetworkSource const& network, SampleBatch const& samples,
 }
 
 void NetworkRun::prepare_it() {
-  auto const most = std::min<std::size_t>(samples_.num_samples(), most_samples_at_a_time(options_.backend));
+  auto const most = std::min<std::size_t>(samples_.num_samples(), max_samples_at_a_time(options_.backend));
   options_.expected_samples = std::min(samples_.num_samples(), options_.batch.value_or(SIZE_MAX));
   inference_ = prepare(network_, options_);
   inference_->plan(shape_of(samples_.part(0, most)));
@@ -283,11 +283,11 @@ InferenceOptions with_memory_limits(InferenceOptions engine) {
 std::size_t memory_of_field(Backend backend) { return available_memory(backend) / 3; }
 
 void measure_in_turn(std::vector<NetworkRun*> const& field, std::size_t repeats, double seconds) {
-  constexpr std::size_t most_rounds = 1000;
+  constexpr std::size_t max_rounds = 1000;
   double const enough = seconds * static_cast<double>(field.size());
   for (auto* const one : field) one->begin_timing();
   Stopwatch const time;
-  for (std::size_t round = 0; round < repeats || (round < most_rounds && !field.empty() && time.seconds() < enough);
+  for (std::size_t round = 0; round < repeats || (round < max_rounds && !field.empty() && time.seconds() < enough);
        ++round)
     for (auto* const one : field) one->run();
 }

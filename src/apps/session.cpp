@@ -145,8 +145,8 @@ void Session::start_ranks(int& num_arguments, char**& arguments) {
   if (ranks_) return;
   ranks_.emplace(num_arguments, arguments, StartMpi::if_launched);
   auto const say_last = [](Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
-  ParallelEnvironment::set_last_words(say_last);
-  set_last_words_of_start(say_last);
+  ParallelEnvironment::set_failure_handler(say_last);
+  set_start_failure_handler(say_last);
 }
 
 /// Starts Kokkos, in the first run that needs its devices, whose settings stay.

@@ -88,7 +88,7 @@ public:
   double largest_distance = 0.0;
   SampleIndex farthest_sample = 0;
   /// Sample with the least margin; is_alive_in_float and is_alive_in_double are not set.
-  std::optional<NearTie> least_margin;
+  std::optional<NearTie> min_margin;
   std::vector<Difference> differences;
   std::vector<NearTie> near_ties;
 
@@ -181,7 +181,7 @@ void Comparison::add(Verdicts const& truth, ResultFile::Part const& found, Sampl
     num_alive += verdict.is_alive ? 1 : 0;
     num_certain_in_float += verdict.is_certain_in_float ? 1 : 0;
     num_certain_in_double += verdict.is_certain_in_double ? 1 : 0;
-    if (!least_margin || verdict.margin < least_margin->verdict.margin) least_margin = {sample, verdict, false, false};
+    if (!min_margin || verdict.margin < min_margin->verdict.margin) min_margin = {sample, verdict, false, false};
     RowDistance distance;
     if (has_activations) distance = distance_of(truth.activations.matrix, found.activations.matrix, row);
     num_other_nonzeros += distance.other_nonzeros ? 1 : 0;
@@ -312,8 +312,8 @@ void print(Comparison const& comparison, bool has_activations, VerifyOptions con
   fmt::print("certain   {} of {} samples regardless of the rounding in double, {} in float\n",
              comparison.num_certain_in_double, comparison.num_samples, comparison.num_certain_in_float);
   print_near_ties(comparison, options);
-  if (comparison.least_margin && std::isfinite(comparison.least_margin->verdict.margin)) {
-    auto const& [sample, verdict, in_float, in_double] = *comparison.least_margin;
+  if (comparison.min_margin && std::isfinite(comparison.min_margin->verdict.margin)) {
+    auto const& [sample, verdict, in_float, in_double] = *comparison.min_margin;
     fmt::print("margin    the least is {:.3g}: sample {}, {}\n", verdict.margin, sample + 1,
                word_for(verdict.is_alive));
   }

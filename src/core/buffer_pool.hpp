@@ -34,7 +34,7 @@ public:
   void recycle(std::vector<T> vector) noexcept {
     auto const bytes = vector.capacity() * sizeof(T);
     std::lock_guard const lock(guard_);
-    if (bytes < least_bytes || kept_bytes_ + bytes > most_bytes) return;
+    if (bytes < min_bytes || kept_bytes_ + bytes > max_bytes) return;
     try {
       kept_.push_back(std::move(vector));
       kept_bytes_ += bytes;
@@ -43,14 +43,14 @@ public:
   }
 
 private:
-  static constexpr std::size_t least_bytes = std::size_t{1} << 15;
-  static constexpr std::size_t most_bytes = std::size_t{1} << 26;
+  static constexpr std::size_t min_bytes = std::size_t{1} << 15;
+  static constexpr std::size_t max_bytes = std::size_t{1} << 26;
 
   BufferPool() = default; // does not allocate: destructors may be its first users
 
   /// The kept vector with the least sufficient capacity, unless that is far larger; else an empty one.
   std::vector<T> found(std::size_t size) {
-    if (size * sizeof(T) < least_bytes / 2) return {};
+    if (size * sizeof(T) < min_bytes / 2) return {};
     std::lock_guard const lock(guard_);
     auto best = kept_.end();
     for (auto one = kept_.begin(); one != kept_.end(); ++one)

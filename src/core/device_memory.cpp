@@ -1,7 +1,7 @@
 #include "core/device_memory.hpp"
 
 #include "core/beside_recordings.hpp"
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/gpu.hpp"
@@ -34,9 +34,9 @@ template <class ExecutionSpace>
 using HostOf = std::conditional_t<kOnHost<ExecutionSpace>, Kokkos::HostSpace, Kokkos::SharedHostPinnedSpace>;
 
 template <class ExecutionSpace>
-class LaneOn : public DeviceLane<ExecutionSpace> {
+class StreamOn : public DeviceStream<ExecutionSpace> {
 public:
-  explicit LaneOn(ExecutionSpace space) : DeviceLane<ExecutionSpace>(std::move(space)) {}
+  explicit StreamOn(ExecutionSpace space) : DeviceStream<ExecutionSpace>(std::move(space)) {}
 
   void fence(std::string const& label) const override { this->space_.fence(label); }
 
@@ -61,7 +61,7 @@ private:
   }
 };
 
-/// Marks of a host, whose lanes complete work before they return.
+/// Marks of a host, whose streams complete work before they return.
 class HostMark final : public PeerMark {
 public:
   HostMark() = default;
@@ -69,8 +69,8 @@ public:
   void share() {}
 
   std::string handle() const override { return {}; }
-  void set(Lane const& /*lane*/) override {}
-  void make_wait(Lane const& /*lane*/) const override {}
+  void set(Stream const& /*stream*/) override {}
+  void make_wait(Stream const& /*stream*/) const override {}
   void await() const override {}
   bool is_reached() const override { return true; }
 };
@@ -81,9 +81,9 @@ struct PartsOf {
   using Mark = HostMark;
   using Shared = SharedHostMemory;
 
-  class IndependentLane final : public LaneOn<ExecutionSpace> {
+  class IndependentStream final : public StreamOn<ExecutionSpace> {
   public:
-    explicit IndependentLane(LanePriority /*priority*/) : LaneOn<ExecutionSpace>(ExecutionSpace()) {}
+    explicit IndependentStream(StreamPriority /*priority*/) : StreamOn<ExecutionSpace>(ExecutionSpace()) {}
   };
 };
 
@@ -126,14 +126,14 @@ public:
   }
   std::string handle() const override { return hexadecimal(bytes_of(handle_)); }
 
-  void set(Lane const& lane) override {
+  void set(Stream const& stream) override {
     if (event_ == nullptr) check(make(VARVE_GPU(EventBlockingSync)));
-    device_ = gpu::device_of(instance_of<gpu::Space>(lane));
-    check(VARVE_GPU(EventRecord)(event_, stream_of(lane)));
+    device_ = gpu::device_of(instance_of<gpu::Space>(stream));
+    check(VARVE_GPU(EventRecord)(event_, native_of(stream)));
     is_set_ = true;
   }
-  void make_wait(Lane const& lane) const override {
-    if (is_set_) check(VARVE_GPU(StreamWaitEvent)(stream_of(lane), event_, 0));
+  void make_wait(Stream const& stream) const override {
+    if (is_set_) check(VARVE_GPU(StreamWaitEvent)(native_of(stream), event_, 0));
   }
   void await() const override {
     if (!is_set_) return;
@@ -151,10 +151,10 @@ private:
   using Event = VARVE_GPU(Event_t);
   using Handle = VARVE_GPU(IpcEventHandle_t);
   using Status = VARVE_GPU(Error_t);
-  using Stream = VARVE_GPU(Stream_t);
+  using NativeStream = VARVE_GPU(Stream_t);
 
   Status make(unsigned kind) { return VARVE_GPU(EventCreateWithFlags)(&event_, VARVE_GPU(EventDisableTiming) | kind); }
-  static Stream stream_of(Lane const& lane) { return gpu::stream_of(instance_of<gpu::Space>(lane)); }
+  static NativeStream native_of(Stream const& stream) { return gpu::stream_of(instance_of<gpu::Space>(stream)); }
 
   Event event_ = nullptr;
   Handle handle_{};
@@ -236,32 +236,33 @@ struct PartsOf<ExecutionSpace, false> {
   using Mark = GpuMark;
   using Shared = GpuPeerMemory;
 
-  class IndependentLane final : public LaneOn<ExecutionSpace> {
+  class IndependentStream final : public StreamOn<ExecutionSpace> {
   public:
-    explicit IndependentLane(LanePriority priority) : IndependentLane(new_stream(priority)) {}
-    ~IndependentLane() override {
+    explicit IndependentStream(StreamPriority priority) : IndependentStream(new_native(priority)) {}
+    ~IndependentStream() override {
       this->space_ = ExecutionSpace(); // the instance is destroyed before its stream
       static_cast<void>(VARVE_GPU(StreamDestroy)(stream_));
     }
-    IndependentLane(IndependentLane const&) = delete;
-    IndependentLane& operator=(IndependentLane const&) = delete;
+    IndependentStream(IndependentStream const&) = delete;
+    IndependentStream& operator=(IndependentStream const&) = delete;
 
   private:
-    using Stream = VARVE_GPU(Stream_t);
+    using NativeStream = VARVE_GPU(Stream_t);
 
-    explicit IndependentLane(Stream stream) : LaneOn<ExecutionSpace>(ExecutionSpace(stream)), stream_(stream) {}
+    explicit IndependentStream(NativeStream stream)
+        : StreamOn<ExecutionSpace>(ExecutionSpace(stream)), stream_(stream) {}
 
-    static Stream new_stream(LanePriority priority) {
+    static NativeStream new_native(StreamPriority priority) {
       int least = 0;
       int greatest = 0;
-      Stream stream = nullptr;
+      NativeStream stream = nullptr;
       check(VARVE_GPU(DeviceGetStreamPriorityRange)(&least, &greatest));
       check(VARVE_GPU(StreamCreateWithPriority)(&stream, VARVE_GPU(StreamNonBlocking),
-                                                priority == LanePriority::urgent ? greatest : least));
+                                                priority == StreamPriority::urgent ? greatest : least));
       return stream;
     }
 
-    Stream stream_;
+    NativeStream stream_;
   };
 };
 
@@ -274,8 +275,8 @@ public:
   explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
   ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
 
-  void start(Lane const& lane) const override {
-    check(cudaGraphLaunch(graph_, instance_of<Kokkos::Cuda>(lane).cuda_stream()));
+  void start(Stream const& stream) const override {
+    check(cudaGraphLaunch(graph_, instance_of<Kokkos::Cuda>(stream).cuda_stream()));
   }
 
 private:
@@ -320,7 +321,7 @@ public:
     varve::copy_and_wait(Part<Device>(static_cast<std::byte*>(to), bytes),
                          ConstPart<Kokkos::HostSpace>(static_cast<std::byte const*>(from), bytes));
   }
-  void bring_and_wait(void* to, void const* from, std::size_t bytes) const override {
+  void copy_to_host_and_wait(void* to, void const* from, std::size_t bytes) const override {
     varve::copy_and_wait(Part<Kokkos::HostSpace>(static_cast<std::byte*>(to), bytes),
                          ConstPart<Device>(static_cast<std::byte const*>(from), bytes));
   }
@@ -331,13 +332,13 @@ public:
     return allocate_in<Host>(label, bytes);
   }
 
-  void make_room(Lane const& lane, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
+  void make_room(Stream const& stream, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
                  std::string const& label) const override {
-    make_room_in<Device>(lane, bytes, count, number_bytes, label);
+    make_room_in<Device>(stream, bytes, count, number_bytes, label);
   }
-  void make_room_on_host(Lane const& lane, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
+  void make_room_on_host(Stream const& stream, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
                          std::string const& label) const override {
-    make_room_in<Host>(lane, bytes, count, number_bytes, label);
+    make_room_in<Host>(stream, bytes, count, number_bytes, label);
   }
 
   void* allocate_ahead(std::size_t bytes) const override {
@@ -351,21 +352,21 @@ public:
     Kokkos::kokkos_free<Host>(address);
   }
 
-  std::unique_ptr<Lane> default_lane() const override {
-    return std::make_unique<LaneOn<ExecutionSpace>>(ExecutionSpace());
+  std::unique_ptr<Stream> default_stream() const override {
+    return std::make_unique<StreamOn<ExecutionSpace>>(ExecutionSpace());
   }
-  std::unique_ptr<Lane> new_lane() const override {
-    if constexpr (kOnHost<ExecutionSpace>) return default_lane();
-    return std::make_unique<LaneOn<ExecutionSpace>>(Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]);
+  std::unique_ptr<Stream> new_stream() const override {
+    if constexpr (kOnHost<ExecutionSpace>) return default_stream();
+    return std::make_unique<StreamOn<ExecutionSpace>>(Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]);
   }
-  std::unique_ptr<Lane> independent_lane(LanePriority priority) const override {
-    return std::make_unique<typename PartsOf<ExecutionSpace>::IndependentLane>(priority);
+  std::unique_ptr<Stream> independent_stream(StreamPriority priority) const override {
+    return std::make_unique<typename PartsOf<ExecutionSpace>::IndependentStream>(priority);
   }
-  std::unique_ptr<Lane> lane_of(void const* instance) const override {
-    return std::make_unique<LaneOn<ExecutionSpace>>(*static_cast<ExecutionSpace const*>(instance));
+  std::unique_ptr<Stream> stream_of(void const* instance) const override {
+    return std::make_unique<StreamOn<ExecutionSpace>>(*static_cast<ExecutionSpace const*>(instance));
   }
 
-  std::unique_ptr<LaneMark> new_mark() const override { return std::make_unique<Mark>(); }
+  std::unique_ptr<StreamMark> new_mark() const override { return std::make_unique<Mark>(); }
 
   std::unique_ptr<PeerMemory> new_peer_memory(std::size_t bytes) const override {
     return std::make_unique<Shared>(bytes);
@@ -394,11 +395,11 @@ public:
     return false;
 #endif
   }
-  std::unique_ptr<LaunchGraph> record([[maybe_unused]] Lane const& lane,
+  std::unique_ptr<LaunchGraph> record([[maybe_unused]] Stream const& stream,
                                       [[maybe_unused]] std::function<void()> const& launch) const override {
 #if defined(KOKKOS_ENABLE_CUDA)
     if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>)
-      return record_graph(instance_of<ExecutionSpace>(lane), launch);
+      return record_graph(instance_of<ExecutionSpace>(stream), launch);
 #endif
     return nullptr;
   }
@@ -418,12 +419,12 @@ private:
     return bytes_of(Bytes<MemorySpace>(Kokkos::view_alloc(Kokkos::WithoutInitializing, label), bytes));
   }
   template <class MemorySpace>
-  static void make_room_in(Lane const& lane, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
+  static void make_room_in(Stream const& stream, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
                            std::string const& label) {
     if (bytes.size() >= count * number_bytes) return;
     auto const lock = BesideRecordings::not_while_recording();
     bytes = {}; // frees the old memory before new memory is allocated
-    auto const room = Kokkos::view_alloc(instance_of<ExecutionSpace>(lane), Kokkos::WithoutInitializing, label);
+    auto const room = Kokkos::view_alloc(instance_of<ExecutionSpace>(stream), Kokkos::WithoutInitializing, label);
     bytes = bytes_of(Bytes<MemorySpace>(room, (count + count / 16) * number_bytes));
   }
 };

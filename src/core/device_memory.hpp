@@ -32,15 +32,15 @@ private:
   std::size_t size_ = 0;
 };
 
-/// An instance of a device's execution space: its work runs in order, concurrently with other lanes. Kernels run in the
-/// instance (instance_of(), core/device_lane.hpp).
-class Lane {
+/// An instance of a device's execution space: its work runs in order, concurrently with other streams. Kernels run in
+/// the instance (instance_of(), core/device_stream.hpp).
+class Stream {
 public:
-  virtual ~Lane() = default;
-  Lane(Lane const&) = delete;
-  Lane& operator=(Lane const&) = delete;
+  virtual ~Stream() = default;
+  Stream(Stream const&) = delete;
+  Stream& operator=(Stream const&) = delete;
 
-  /// Waits for all work enqueued on the lane.
+  /// Waits for all work enqueued on the stream.
   virtual void fence(std::string const& label) const = 0;
 
   /// Copy bytes between host and device or within the device. They do not fence, but wait if host memory is not pinned.
@@ -49,19 +49,19 @@ public:
   virtual void copy_on_device(void* to, void const* from, std::size_t bytes) const = 0;
 
 protected:
-  Lane() = default;
+  Stream() = default;
 };
 
-/// A point in the work of a lane that other lanes and threads can wait for. On hosts, work is complete when the call
-/// that enqueues it returns, so waits return immediately.
-class LaneMark {
+/// A point in the work of a stream that other streams and threads can wait for. On hosts, work is complete when the
+/// call that enqueues it returns, so waits return immediately.
+class StreamMark {
 public:
-  virtual ~LaneMark() = default;
+  virtual ~StreamMark() = default;
 
-  /// Moves the mark after all work enqueued on the lane so far.
-  virtual void set(Lane const& lane) = 0;
-  /// Work enqueued on this lane from now on waits for the mark. A mark that was never set holds nothing back.
-  virtual void make_wait(Lane const& lane) const = 0;
+  /// Moves the mark after all work enqueued on the stream so far.
+  virtual void set(Stream const& stream) = 0;
+  /// Work enqueued on this stream from now on waits for the mark. A mark that was never set holds nothing back.
+  virtual void make_wait(Stream const& stream) const = 0;
   /// Returns when all work before the mark is complete. Any thread may call it.
   virtual void await() const = 0;
   /// True if all work before the mark is complete.
@@ -71,7 +71,7 @@ public:
 /// A mark that other processes of this machine can open by its handle; work on their devices can then wait for the
 /// maker's work. Only the maker calls set(). A message must tell the other process that the mark is set; that process
 /// must call make_wait() after the message and before the maker sets the mark again.
-class PeerMark : public LaneMark {
+class PeerMark : public StreamMark {
 public:
   virtual std::string handle() const = 0;
 };
@@ -92,15 +92,15 @@ protected:
   PeerMemory() = default;
 };
 
-/// Scheduling priority of a lane's waiting kernels on a GPU. Urgent ones start first: otherwise short kernels on which
-/// others depend would wait until long kernels leave processors idle.
-enum class LanePriority { ordinary, urgent };
+/// Scheduling priority of a stream's waiting kernels on a GPU. Urgent ones start first: otherwise short kernels on
+/// which others depend would wait until long kernels leave processors idle.
+enum class StreamPriority { ordinary, urgent };
 
 /// Launches and copies that a device starts by a single call.
 class LaunchGraph {
 public:
   virtual ~LaunchGraph() = default;
-  virtual void start(Lane const& lane) const = 0; ///< does not fence
+  virtual void start(Stream const& stream) const = 0; ///< does not fence
 };
 
 /// The memory of a device and copies from and to it, so that code that stores data there is compiled once for all
@@ -126,7 +126,7 @@ public:
   /// Copies bytes of the host to the device.
   virtual void copy_and_wait(void* to, void const* from, std::size_t bytes) const = 0;
   /// Copies bytes of the device to the host.
-  virtual void bring_and_wait(void* to, void const* from, std::size_t bytes) const = 0;
+  virtual void copy_to_host_and_wait(void* to, void const* from, std::size_t bytes) const = 0;
   /// Sets bytes of the device to 0.
   virtual void clear_and_wait(void* data, std::size_t bytes) const = 0;
 
@@ -135,11 +135,11 @@ public:
 
   /// Make room for `count` numbers of `number_bytes` bytes each on the device or, pinned, on its host, and for a
   /// sixteenth more, because the next batch may be larger. If the memory must grow, its contents are lost, and the call
-  /// waits for the end of a recording. It waits for no lane but this one, which must not be the default lane if other
-  /// threads use that: Kokkos initializes metadata of new memory on it.
-  virtual void make_room(Lane const& lane, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
+  /// waits for the end of a recording. It waits for no stream but this one, which must not be the default stream if
+  /// other threads use that: Kokkos initializes metadata of new memory on it.
+  virtual void make_room(Stream const& stream, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
                          std::string const& label) const = 0;
-  virtual void make_room_on_host(Lane const& lane, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
+  virtual void make_room_on_host(Stream const& stream, DeviceBytes& bytes, std::size_t count, std::size_t number_bytes,
                                  std::string const& label) const = 0;
 
   /// Host memory from which the device copies, freed explicitly. Any thread may allocate and free it, also during
@@ -148,16 +148,16 @@ public:
   virtual void free_ahead(void* address) const = 0;
 
   /// The default instance.
-  virtual std::unique_ptr<Lane> default_lane() const = 0;
-  /// A lane whose copies overlap the kernels of other lanes. On hosts, where work is complete when it was enqueued, the
-  /// default instance.
-  virtual std::unique_ptr<Lane> new_lane() const = 0;
-  /// The same on a stream that does not synchronize with other lanes. Kokkos creates no such instances.
-  virtual std::unique_ptr<Lane> independent_lane(LanePriority priority) const = 0;
-  /// The lane of a caller's instance, at the address of an object of its Kokkos execution space.
-  virtual std::unique_ptr<Lane> lane_of(void const* instance) const = 0;
+  virtual std::unique_ptr<Stream> default_stream() const = 0;
+  /// A stream whose copies overlap the kernels of other streams. On hosts, where work is complete when it was enqueued,
+  /// the default instance.
+  virtual std::unique_ptr<Stream> new_stream() const = 0;
+  /// The same on a stream that does not synchronize with other streams. Kokkos creates no such instances.
+  virtual std::unique_ptr<Stream> independent_stream(StreamPriority priority) const = 0;
+  /// The stream of a caller's instance, at the address of an object of its Kokkos execution space.
+  virtual std::unique_ptr<Stream> stream_of(void const* instance) const = 0;
 
-  virtual std::unique_ptr<LaneMark> new_mark() const = 0;
+  virtual std::unique_ptr<StreamMark> new_mark() const = 0;
 
   /// Memory and marks that other processes can open, and those opened by a handle. Throw ResourceError, naming the
   /// reason, if the device or the machine does not provide them, or if they cannot be opened.
@@ -174,10 +174,10 @@ public:
   /// tool is loaded, which sees calls only, or if bounds are checked, because launches then hold sizes of arrays.
   /// (Kokkos 4.5 records no streams.)
   virtual bool can_record() const = 0;
-  /// Records what `launch` launches and copies on this lane. No other thread may use the lane meanwhile: its work would
-  /// be recorded, or end the recording. Returns null, with nothing launched, if the recording fails, for example
+  /// Records what `launch` launches and copies on this stream. No other thread may use the stream meanwhile: its work
+  /// would be recorded, or end the recording. Returns null, with nothing launched, if the recording fails, for example
   /// because launch() throws or a library that ignores BesideRecordings waits for the device.
-  virtual std::unique_ptr<LaunchGraph> record(Lane const& lane, std::function<void()> const& launch) const = 0;
+  virtual std::unique_ptr<LaunchGraph> record(Stream const& stream, std::function<void()> const& launch) const = 0;
 };
 
 /// The backend of this build that runs on the host of a device; a CPU backend is its own.

@@ -68,7 +68,7 @@ DeviceNumbers<Number> new_copy(DeviceMemory const& memory, std::string const& la
 template <class Number>
 std::vector<std::remove_const_t<Number>> download(DeviceMemory const& memory, DeviceNumbers<Number> const& numbers) {
   std::vector<std::remove_const_t<Number>> found(numbers.size());
-  memory.bring_and_wait(found.data(), numbers.data(), numbers.num_bytes());
+  memory.copy_to_host_and_wait(found.data(), numbers.data(), numbers.num_bytes());
   return found;
 }
 
@@ -96,13 +96,13 @@ public:
   }
 
   /// Copies the first `count` elements to the device. Does not fence.
-  void send(Lane const& lane, std::size_t count) {
-    if (!is_host_) lane.copy_to_device(on_device_.data(), on_host_.data(), count * sizeof(Number));
+  void send(Stream const& stream, std::size_t count) {
+    if (!is_host_) stream.copy_to_device(on_device_.data(), on_host_.data(), count * sizeof(Number));
   }
 
   /// Copies the first `count` elements to the host's buffer. Does not fence.
-  void bring_back(Lane const& lane, std::size_t count) {
-    if (!is_host_) lane.copy_to_host(on_host_.data(), on_device_.data(), count * sizeof(Number));
+  void copy_back(Stream const& stream, std::size_t count) {
+    if (!is_host_) stream.copy_to_host(on_host_.data(), on_device_.data(), count * sizeof(Number));
   }
 
 private:

@@ -29,8 +29,8 @@ struct Elementary<float> {
   static constexpr int mantissa_bits = 23;
   static constexpr Bits exponent_bias = 127;
   static constexpr float rounder = 0x1.8p23F;      ///< adding it rounds a number to an integer
-  static constexpr float least_exponent = -104.0F; ///< exp of this number rounds to 0
-  static constexpr float most_exponent = 89.0F;    ///< exp of this number is infinite
+  static constexpr float min_exponent = -104.0F;   ///< exp of this number rounds to 0
+  static constexpr float max_exponent = 89.0F;     ///< exp of this number is infinite
   static constexpr float log2_high = 0x1.62e4p-1F; ///< log 2 with 9 zero bits at the end: products up to 2^9 are exact
   static constexpr float log2_low = 0x1.7f7d1cp-20F; ///< log 2 - log2_high
   static constexpr int exponential_terms = 7;        ///< degree of the Taylor polynomial of exp
@@ -44,8 +44,8 @@ struct Elementary<double> {
   static constexpr int mantissa_bits = 52;
   static constexpr Bits exponent_bias = 1023;
   static constexpr double rounder = 0x1.8p52;
-  static constexpr double least_exponent = -746.0;
-  static constexpr double most_exponent = 710.0;
+  static constexpr double min_exponent = -746.0;
+  static constexpr double max_exponent = 710.0;
   static constexpr double log2_high = 0x1.62e42fefa3800p-1; ///< log 2 with 11 zero bits at the end
   static constexpr double log2_low = 0x1.ef35793c76730p-45;
   static constexpr int exponential_terms = 13;
@@ -99,7 +99,7 @@ struct ReducedExponent {
   Scalar less_one;
 };
 
-/// The argument reduction of x, which must be between least_exponent and most_exponent.
+/// The argument reduction of x, which must be between min_exponent and max_exponent.
 template <class Scalar>
 VARVE_HOST_DEVICE inline ReducedExponent<Scalar> reduce_exponent(Scalar x) {
   using Constants = Elementary<Scalar>;
@@ -128,8 +128,8 @@ VARVE_HOST_DEVICE inline Scalar power_of_two(typename Elementary<Scalar>::Bits e
 template <class Scalar>
 VARVE_HOST_DEVICE inline Scalar exponential(Scalar x) {
   using Constants = detail::Elementary<Scalar>;
-  x = x < Constants::least_exponent ? Constants::least_exponent : x;
-  x = x > Constants::most_exponent ? Constants::most_exponent : x;
+  x = x < Constants::min_exponent ? Constants::min_exponent : x;
+  x = x > Constants::max_exponent ? Constants::max_exponent : x;
   auto const reduced = detail::reduce_exponent(x);
   auto const half = reduced.multiple >> 1; // two factors, because 2^multiple may be subnormal or infinite
   return (reduced.less_one + Scalar(1)) * detail::power_of_two<Scalar>(half) *

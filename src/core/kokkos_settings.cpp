@@ -42,7 +42,7 @@ constexpr std::array<Setting, 13> settings = {{{"num-threads", "KOKKOS_NUM_THREA
                                                {"", "OMP_NUM_THREADS", Kind::thread_list},
                                                {"", "OMP_STACKSIZE", Kind::stack}}};
 
-constexpr std::uint64_t most_threads = 512; // limit of Kokkos's OpenMP backend
+constexpr std::uint64_t max_threads = 512; // limit of Kokkos's OpenMP backend
 
 std::string_view without_blanks(std::string_view text) {
   constexpr std::string_view blanks = " \t";
@@ -100,9 +100,9 @@ std::string complaint(Kind kind, std::string_view value, std::optional<int> num_
   auto const last_device = static_cast<std::uint64_t>(std::max(num_devices.value_or(1 << 16), 1) - 1);
   switch (kind) {
   case Kind::threads:
-    return is_number(value, 1, most_threads) ? "" : "a number of threads " + numbers_up_to(1, most_threads);
+    return is_number(value, 1, max_threads) ? "" : "a number of threads " + numbers_up_to(1, max_threads);
   case Kind::thread_list:
-    return is_list(value, 1, most_threads) ? "" : "numbers of threads " + numbers_up_to(1, most_threads);
+    return is_list(value, 1, max_threads) ? "" : "numbers of threads " + numbers_up_to(1, max_threads);
   case Kind::stack:
     return stack_of(without_blanks(value)) > 0 ? "" : "up to 1 GiB for each thread, such as 8M";
   case Kind::device:

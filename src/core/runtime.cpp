@@ -160,7 +160,7 @@ Runtime::Runtime(int& num_arguments, char** arguments) {
   allow_processors(processors_of_openmp());
 }
 
-void set_last_words_of_start(std::function<void(Error const&)> say) {
+void set_start_failure_handler(std::function<void(Error const&)> say) {
   auto& watch = start_watch();
   if (!std::exchange(watch.say, std::move(say))) std::atexit(end_failed_start);
 }

@@ -27,7 +27,7 @@ public:
 /// Sets the function that reports an error if a library ends the process while Runtime starts; the process then ends
 /// with the exit code of that error. (libgomp ends it with 1 if it cannot start its threads.) For programs: without it
 /// the library's exit code remains.
-void set_last_words_of_start(std::function<void(Error const&)> say);
+void set_start_failure_handler(std::function<void(Error const&)> say);
 
 /// Runtime without Kokkos, for work that computes nothing on its devices: removes the --kokkos-* options from the
 /// arguments, throws UsageError for a bad value, lets host threads use all processors of the process, and limits

@@ -71,7 +71,7 @@ enum Counter : std::size_t {
 };
 
 constexpr double speed_unit = 1e-3;           ///< in samples per second; speeds are counted in whole multiples of it
-constexpr double least_seconds = 0.02;        ///< least duration of a batch, approximately
+constexpr double min_seconds = 0.02;          ///< least duration of a batch, approximately
 constexpr SampleIndex largest_growth = 4;     ///< largest ratio of the sizes of two consecutive batches
 constexpr SampleIndex tile_samples = 64;      ///< a multiple of every tile width
 constexpr SampleIndex grains_of_input = 1024; ///< number of grains in an input; larger inputs have more
@@ -120,7 +120,7 @@ SampleIndex share_of_round(QueueState const& state, BatchRules const& rules) {
 
 SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules const& rules) {
   bool const has_speed = state.own_speed > 0.0;
-  if (rules.most_seconds && has_speed) wanted = std::min(wanted, samples_in(*rules.most_seconds, state.own_speed));
+  if (rules.max_seconds && has_speed) wanted = std::min(wanted, samples_in(*rules.max_seconds, state.own_speed));
   // If all remaining samples fit in one batch, take them all, even if they are no multiple of the grain: no tiny last
   // batch.
   if (state.remaining > rules.most) wanted = std::min(wanted, rules.most / rules.grain * rules.grain);
@@ -172,7 +172,7 @@ std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRa
 SampleIndex next_batch_size(QueueState const& state, BatchRules const& rules) {
   if (rules.one_grain || (state.own_speed <= 0.0 && !rules.are_alike)) return rules.grain;
   auto wanted = rules.are_alike ? share_of_round(state, rules) : half_of_share(state);
-  wanted = std::max(wanted, samples_in(least_seconds, state.own_speed));
+  wanted = std::max(wanted, samples_in(min_seconds, state.own_speed));
   if (!rules.are_alike) wanted = std::min(wanted, largest_growth * std::max(state.last_batch, rules.grain));
   return within_rules(wanted, state, rules);
 }
@@ -200,9 +200,9 @@ BatchQueue::BatchQueue(Communicator const& communicator, std::vector<SampleRange
   part_ = {std::min(first * rules_.grain, num_places), std::min(last * rules_.grain, num_places)};
 }
 
-std::size_t BatchQueue::most_unfinished() const {
+std::size_t BatchQueue::max_unfinished() const {
   bool const is_dynamic = rules_.schedule == Schedule::dynamic;
-  bool const sizes_need_speed = is_dynamic ? !rules_.are_alike : rules_.most_seconds && !rules_.one_grain;
+  bool const sizes_need_speed = is_dynamic ? !rules_.are_alike : rules_.max_seconds && !rules_.one_grain;
   if (sizes_need_speed && speed_ <= 0.0) return 1;
   return is_dynamic && communicator_.size() > 1 ? 2 : 3;
 }
@@ -236,7 +236,7 @@ std::optional<SampleRange> BatchQueue::take() {
 std::optional<SampleRange> BatchQueue::take_from_part() {
   auto const remaining = part_.second - part_.first;
   if (remaining == 0) return std::nullopt;
-  bool const is_first_of_many = rules_.most_seconds && speed_ <= 0.0;
+  bool const is_first_of_many = rules_.max_seconds && speed_ <= 0.0;
   auto const wanted = rules_.one_grain || is_first_of_many
                           ? rules_.grain
                           : within_rules(remaining, {.remaining = remaining, .own_speed = speed_}, rules_);

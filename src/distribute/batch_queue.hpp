@@ -65,7 +65,7 @@ struct BatchRules {
   bool one_grain = false; ///< true if the user chose the grain: then every batch is one grain
   SampleIndex most = 1;   ///< most samples that this rank may take at a time
   /// Longest time for a batch, in seconds, estimated from the speed of earlier batches; the first batch is one grain.
-  std::optional<double> most_seconds;
+  std::optional<double> max_seconds;
   /// Samples below which the device of this rank is no longer busy; 0 on processors, which any batch keeps busy.
   SampleIndex least = 0;
   /// True if all ranks have devices of one kind: then their first batches need no trial of their speeds.
@@ -118,7 +118,7 @@ public:
   /// progress: one runs, the next is uploaded, and the one after that is read. If other ranks could take the third
   /// batch, it is left to them; if the size of the next batch depends on the time of the first, the rank waits for that
   /// time.
-  bool may_look_ahead() const { return num_unfinished_ < most_unfinished(); }
+  bool may_look_ahead() const { return num_unfinished_ < max_unfinished(); }
 
   /// Stops the queue: no rank gets another batch.
   void stop();
@@ -127,7 +127,7 @@ public:
   SampleIndex num_taken() const { return num_taken_; }
 
 private:
-  std::size_t most_unfinished() const;
+  std::size_t max_unfinished() const;
   std::optional<SampleRange> take_together();
   std::optional<SampleRange> take();
   std::optional<SampleRange> take_from_part();

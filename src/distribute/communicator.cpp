@@ -187,7 +187,7 @@ Communicator::Communicator() {
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
 }
 
-void ParallelEnvironment::set_last_words(std::function<void(Error const&)> say, double patience) {
+void ParallelEnvironment::set_failure_handler(std::function<void(Error const&)> say, double patience) {
   last_words() = {std::move(say), patience};
 }
 
@@ -225,7 +225,7 @@ std::string mpi_library() { return "none"; }
 ParallelEnvironment::ParallelEnvironment(int&, char**&, StartMpi) {}
 ParallelEnvironment::~ParallelEnvironment() = default;
 void ParallelEnvironment::abort_if_several(int) {}
-void ParallelEnvironment::set_last_words(std::function<void(Error const&)>, double) {}
+void ParallelEnvironment::set_failure_handler(std::function<void(Error const&)>, double) {}
 
 Communicator::Communicator() = default;
 

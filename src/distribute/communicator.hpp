@@ -31,7 +31,7 @@ public:
 
   /// Sets the function that reports an error before all ranks are aborted because of it, and the seconds that a failed
   /// rank waits for the others before it aborts them (see Communicator::together).
-  static void set_last_words(std::function<void(Error const&)> say, double patience = 5.0);
+  static void set_failure_handler(std::function<void(Error const&)> say, double patience = 5.0);
 
 private:
   bool has_started_ = false;
@@ -59,8 +59,8 @@ public:
 
   /// Runs `work` on every rank. If it throws on some rank, every rank throws the error of the lowest such rank (as
   /// varve::Error), so that no rank waits for one that has left; with several ranks the sentence names the rank. If
-  /// some rank does not arrive within the patience of set_last_words() after this rank has failed, this rank reports
-  /// its error and aborts all ranks. Waiting ranks sleep, so that the others have the processors.
+  /// some rank does not arrive within the patience of set_failure_handler() after this rank has failed, this rank
+  /// reports its error and aborts all ranks. Waiting ranks sleep, so that the others have the processors.
   void together(std::function<void()> const& work) const;
 
   std::uint64_t sum(std::uint64_t number) const;

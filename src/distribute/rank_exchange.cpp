@@ -36,7 +36,7 @@ bool library_reaches(Backend backend) {
 }
 
 /// MPI counts are int: longer pieces are sent in several messages.
-constexpr std::size_t most_bytes_of_message = std::size_t(1) << 30;
+constexpr std::size_t max_bytes_of_message = std::size_t(1) << 30;
 
 /// Exchange over its own communicator, so that its messages never match others. Counts and offsets of parts are in
 /// units of the granularity, so that int suffices up to 512 GiB.
@@ -132,8 +132,8 @@ public:
 private:
   template <class Send>
   static void for_each_message(RankBytes const& piece, Send const& send) {
-    for (std::size_t first = 0; first < piece.size; first += most_bytes_of_message) {
-      send(piece.bytes + first, static_cast<int>(std::min(most_bytes_of_message, piece.size - first)),
+    for (std::size_t first = 0; first < piece.size; first += max_bytes_of_message) {
+      send(piece.bytes + first, static_cast<int>(std::min(max_bytes_of_message, piece.size - first)),
            static_cast<int>(piece.rank));
     }
   }

@@ -17,7 +17,7 @@ namespace {
 BatchRules rules(std::size_t grain, bool are_alike) {
   return {.grain = grain,
           .most = std::numeric_limits<SampleIndex>::max(),
-          .most_seconds = std::nullopt,
+          .max_seconds = std::nullopt,
           .are_alike = are_alike};
 }
 
@@ -32,7 +32,7 @@ TileQueue::TileQueue(Communicator const& communicator, std::vector<std::uint64_t
       last_(communicator, left_over(tasks_.size(), {{0, num_in_runs_}}), rules(1, are_alike)) {}
 
 std::optional<std::uint64_t> TileQueue::next(Priority const& priority, std::uint64_t num_finished) {
-  constexpr std::ptrdiff_t most_compared = 8;
+  constexpr std::ptrdiff_t max_compared = 8;
   if (batch_.empty()) {
     for (auto* const queue : {&runs_, &last_})
       if (num_finished > 0) queue->set_speed(static_cast<double>(num_finished) / time_.seconds());
@@ -43,7 +43,7 @@ std::optional<std::uint64_t> TileQueue::next(Priority const& priority, std::uint
     batch_.assign(place + static_cast<std::ptrdiff_t>(range->first),
                   place + static_cast<std::ptrdiff_t>(range->second));
   }
-  auto const last = std::min(batch_.end(), batch_.begin() + most_compared);
+  auto const last = std::min(batch_.end(), batch_.begin() + max_compared);
   auto const best = std::ranges::max_element(batch_.begin(), last, {}, std::cref(priority)); // of equal ones the first
   auto const task = *best;
   batch_.erase(best);

@@ -9,7 +9,7 @@ namespace {
 
 /// True if listing the live samples saves at least an eighth of the slots. After a list the next kernel compacts, which
 /// costs about as much as a join.
-bool is_worth_it(int live, int held) {
+bool pays_off(int live, int held) {
   auto const slots = [](int samples) { return Panel::slots_of(static_cast<std::size_t>(samples)); };
   return 8 * slots(live) <= 7 * slots(held);
 }
@@ -48,18 +48,19 @@ void ActivationGather::start(std::vector<int> const& tile_samples) {
   for (auto const samples : exchange_->gather(own)) tile_samples_.push_back(static_cast<int>(samples));
 }
 
-void ActivationGather::gather(Lane const& lane, Panel& panel, std::size_t layer, int tile_samples, bool keeps_dead) {
+void ActivationGather::gather(Stream const& stream, Panel& panel, std::size_t layer, int tile_samples,
+                              bool keeps_dead) {
   ProfilingRegion const region("varve::exchange");
-  lane.fence("varve: before the exchange");
+  stream.fence("varve: before the exchange");
   Stopwatch const time;
   bool const is_last = layer + 1 == slices_->num_layers();
   auto const parts = parts_of(layer, panel.max_samples());
-  exchange(lane, panel, parts);
-  join(lane, panel, parts, layer, tile_samples);
-  int const live = panel.count_live(lane);
+  exchange(stream, panel, parts);
+  join(stream, panel, parts, layer, tile_samples);
+  int const live = panel.count_live(stream);
   bool const may_list = layer > 0 && !keeps_dead; // a first layer that reads bits does not stamp live samples
-  if (is_last || (may_list && is_worth_it(live, panel.max_samples()))) {
-    panel.list_live(lane);
+  if (is_last || (may_list && pays_off(live, panel.max_samples()))) {
+    panel.list_live(stream);
     panel.limit(live);
   }
   seconds_ += time.seconds();
@@ -88,36 +89,36 @@ std::size_t ActivationGather::activation_bytes(Part const& part) const {
 }
 
 /// Copies the parts of all ranks to the device of this rank.
-void ActivationGather::exchange(Lane const& lane, Panel const& panel, std::vector<Part> const& parts) {
+void ActivationGather::exchange(Stream const& stream, Panel const& panel, std::vector<Part> const& parts) {
   Part const& own = parts[exchange_->rank()];
   std::size_t const end = parts.back().end;
   VARVE_REQUIRE(end <= parts_.size(), "parts larger than planned");
   std::vector<std::size_t> sizes;
   for (auto const& part : parts) sizes.push_back(part.end - part.stamps);
   bytes_received_ += static_cast<double>(end - (own.end - own.stamps));
-  put_own(lane, panel, own);
+  put_own(stream, panel, own);
   exchange_->gather_parts(is_direct_ ? parts_.data() : staged_.data(), sizes);
-  if (!is_direct_) lane.copy_to_device(parts_.data(), staged_.data(), end);
+  if (!is_direct_) stream.copy_to_device(parts_.data(), staged_.data(), end);
 }
 
-void ActivationGather::put_own(Lane const& lane, Panel const& panel, Part const& own) const {
+void ActivationGather::put_own(Stream const& stream, Panel const& panel, Part const& own) const {
   auto const put = [&](void const* from, std::size_t place, std::size_t bytes) {
-    if (is_direct_) lane.copy_on_device(parts_.data() + place, from, bytes);
-    if (!is_direct_) lane.copy_to_host(staged_.data() + place, from, bytes);
+    if (is_direct_) stream.copy_on_device(parts_.data() + place, from, bytes);
+    if (!is_direct_) stream.copy_to_host(staged_.data() + place, from, bytes);
   };
   if (own.num_positions > 0) {
     put(panel.arrays().live_stamps, own.stamps, own.num_positions * sizeof(int));
     put(panel.arrays().source, own.activations, activation_bytes(own));
   }
-  lane.fence("varve: own part is in its place");
+  stream.fence("varve: own part is in its place");
 }
 
-void ActivationGather::join(Lane const& lane, Panel& panel, std::vector<Part> const& parts, std::size_t layer,
+void ActivationGather::join(Stream const& stream, Panel& panel, std::vector<Part> const& parts, std::size_t layer,
                             int tile_samples) const {
   auto const num_outputs = static_cast<int>(slices_->whole(layer).num_outputs());
   for (auto const& part : parts) {
     auto const* const stamps = reinterpret_cast<int const*>(parts_.data() + part.stamps);
-    kernels_->join_part(lane, panel,
+    kernels_->join_part(stream, panel,
                         {parts_.data() + part.activations, stamps, part.num_positions, part.first_neuron,
                          part.num_neurons, part.tile_samples},
                         num_outputs, tile_samples);

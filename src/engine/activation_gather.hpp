@@ -33,7 +33,7 @@ public:
 
   /// Call after each layer: replaces this rank's neurons in the panel by those of all ranks, in tiles of `tile_samples`
   /// samples. keeps_dead: dead samples stay in the panel, because a later layer may revive them. Collective; fences.
-  void gather(Lane const& lane, Panel& panel, std::size_t layer, int tile_samples, bool keeps_dead);
+  void gather(Stream const& stream, Panel& panel, std::size_t layer, int tile_samples, bool keeps_dead);
 
   /// Totals since start(): seconds in gather(), including waiting for the slowest rank, and bytes from other ranks.
   double seconds() const { return seconds_; }
@@ -50,9 +50,10 @@ private:
 
   std::vector<Part> parts_of(std::size_t layer, int num_samples) const;
   std::size_t activation_bytes(Part const& part) const;
-  void exchange(Lane const& lane, Panel const& panel, std::vector<Part> const& parts);
-  void put_own(Lane const& lane, Panel const& panel, Part const& own) const;
-  void join(Lane const& lane, Panel& panel, std::vector<Part> const& parts, std::size_t layer, int tile_samples) const;
+  void exchange(Stream const& stream, Panel const& panel, std::vector<Part> const& parts);
+  void put_own(Stream const& stream, Panel const& panel, Part const& own) const;
+  void join(Stream const& stream, Panel& panel, std::vector<Part> const& parts, std::size_t layer,
+            int tile_samples) const;
 
   KernelSet const* kernels_;
   LayerSlices const* slices_;

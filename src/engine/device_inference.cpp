@@ -29,7 +29,7 @@ DeviceInference::DeviceInference(std::unique_ptr<KernelSet> kernels, NetworkToRu
       planned_(*kernels_, network, options),
       repeat_(options.repeat),
       num_mapped_(network.output_map.size()),
-      lane_(kernels_->memory().default_lane()),
+      stream_(kernels_->memory().default_stream()),
       sample_memory_(upload_memory(kernels_->memory())),
       samples_(*kernels_, options.input_name),
       dense_samples_(*kernels_, options.input_name),
@@ -48,9 +48,9 @@ BatchResult DeviceInference::infer(SampleBatch const& samples, WantedOutputs wan
   run_repeatedly(samples, result);
   ProfilingRegion const region("varve::collect");
   Stopwatch const collect_time;
-  auto const counts = count_live(*lane_, result);
+  auto const counts = count_live(*stream_, result);
   SampleNumbers const numbers{samples.num_samples(), samples.first_sample()};
-  results_.collect(*lane_, planned_.panel(), counts, numbers, outputs(), wanted, result);
+  results_.collect(*stream_, planned_.panel(), counts, numbers, outputs(), wanted, result);
   finish(counts, samples.num_samples(), collect_time, result);
   return result;
 }
@@ -60,18 +60,18 @@ BatchResult DeviceInference::infer_on_device(void const* space, DeviceInput cons
   require_fit(samples.num_rows, samples.num_columns);
   VARVE_REQUIRE(activations.num_rows == samples.num_rows, "activations of another number of samples");
   VARVE_REQUIRE(activations.num_columns == num_outputs(), "activations of another width than the network's output");
-  auto const lane = kernels_->memory().lane_of(space);
+  auto const stream = kernels_->memory().stream_of(space);
   BatchResult result;
   Stopwatch const upload_time;
-  auto const input = dense_samples_.read(*lane, samples, first_sample);
+  auto const input = dense_samples_.read(*stream, samples, first_sample);
   planned_.fit_to(input);
   result.upload_seconds = upload_time.seconds();
-  run_loop(*lane, input, result);
+  run_loop(*stream, input, result);
   ProfilingRegion const region("varve::collect");
   Stopwatch const collect_time;
-  auto const counts = count_live(*lane, result);
-  results_.write(*lane, planned_.panel(), counts, {samples.num_rows, first_sample}, outputs(), activations, result);
-  lane->fence("varve: activations are written");
+  auto const counts = count_live(*stream, result);
+  results_.write(*stream, planned_.panel(), counts, {samples.num_rows, first_sample}, outputs(), activations, result);
+  stream->fence("varve: activations are written");
   finish(counts, samples.num_rows, collect_time, result);
   return result;
 }
@@ -86,19 +86,19 @@ void DeviceInference::run_repeatedly(SampleBatch const& samples, BatchResult& re
   } const release{samples_};
   planned_.fit_to(input);
   result.upload_seconds = upload_time.seconds();
-  run_loop(*lane_, input, result);
+  run_loop(*stream_, input, result);
 }
 
 /// Runs the layer loop `repeat_` times.
-void DeviceInference::run_loop(Lane const& lane, SamplesOnDevice const& input, BatchResult& result) {
-  bool const is_own_lane = &lane == lane_.get(); // a caller's lane may be a new one each time
-  bool const again = is_own_lane && loop_.can_run_again(planned_.network(), plan().batch);
+void DeviceInference::run_loop(Stream const& stream, SamplesOnDevice const& input, BatchResult& result) {
+  bool const is_own_stream = &stream == stream_.get(); // a caller's stream may be a new one each time
+  bool const again = is_own_stream && loop_.can_run_again(planned_.network(), plan().batch);
   for (std::size_t repetition = 0; repetition < repeat_; ++repetition) {
-    lane.fence("varve: before the layer loop");
+    stream.fence("varve: before the layer loop");
     Stopwatch const loop_time;
-    if (again) loop_.run_again(lane, input, planned_.network(), planned_.panel(), planned_.num_changes());
-    if (!again) loop_.run(lane, input, planned_.network(), planned_.panel(), planned_.gather());
-    lane.fence("varve: after the layer loop");
+    if (again) loop_.run_again(stream, input, planned_.network(), planned_.panel(), planned_.num_changes());
+    if (!again) loop_.run(stream, input, planned_.network(), planned_.panel(), planned_.gather());
+    stream.fence("varve: after the layer loop");
     result.loop_seconds.push_back(loop_time.seconds());
   }
   if (planned_.gather() == nullptr) return;
@@ -122,8 +122,8 @@ PanelOutputs DeviceInference::outputs() const {
 }
 
 /// The number of live samples after each list of the last run. Adds the edges computed for them to `result`.
-std::vector<int> DeviceInference::count_live(Lane const& lane, BatchResult& result) {
-  auto counts = results_.fetch_counts(lane, planned_.panel());
+std::vector<int> DeviceInference::count_live(Stream const& stream, BatchResult& result) {
+  auto counts = results_.fetch_counts(stream, planned_.panel());
   auto const& lists_before = loop_.lists_before();
   step_samples_.clear();
   for (std::size_t i = 0; i < lists_before.size(); ++i) {

@@ -39,11 +39,11 @@ public:
 
 private:
   void run_repeatedly(SampleBatch const& samples, BatchResult& result);
-  void run_loop(Lane const& lane, SamplesOnDevice const& input, BatchResult& result);
+  void run_loop(Stream const& stream, SamplesOnDevice const& input, BatchResult& result);
   SamplesOnDevice take_samples(SampleBatch const& samples);
   void require_fit(std::size_t num_samples, std::size_t num_neurons) const;
   PanelOutputs outputs() const;
-  std::vector<int> count_live(Lane const& lane, BatchResult& result);
+  std::vector<int> count_live(Stream const& stream, BatchResult& result);
   void finish(std::vector<int> const& counts, std::size_t num_samples, Stopwatch const& collect_time,
               BatchResult& result);
 
@@ -52,7 +52,7 @@ private:
   std::size_t repeat_;
   DeviceBytes output_map_; ///< see NetworkToRun
   std::size_t num_mapped_; ///< outputs in output_map_
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Stream> stream_;
   std::shared_ptr<SampleMemory> sample_memory_;
   SampleUpload samples_;
   DenseSamples dense_samples_;

@@ -49,7 +49,7 @@ FirstLayerInput DeviceNetwork::way_for(bool has_one_value, double density, std::
 
 bool DeviceNetwork::has_copy_for_entries(std::size_t num_samples) {
   if (store_.first(FirstLayerInput::entries) != nullptr) return true;
-  if (!entries_ || num_samples < entries_->least_samples) return false;
+  if (!entries_ || num_samples < entries_->min_samples) return false;
   if (!store_.place_first(source_->layer(0), *entries_)) entries_.reset(); // the device has no room for it
   return entries_.has_value();
 }

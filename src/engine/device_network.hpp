@@ -61,14 +61,14 @@ public:
   /// if that led to a new plan.
   bool learn(std::vector<LiveShare> const& known, std::size_t num_samples);
 
-  /// Waits until the weights of this step are on the device for kernels launched next on the lane. Steps must come in
+  /// Waits until the weights of this step are on the device for kernels launched next on the stream. Steps must come in
   /// order.
-  void acquire(Lane const& lane, ReadyStep const& step) {
-    if (store_.stream() != nullptr) store_.stream()->acquire(lane, step.step.segment);
+  void acquire(Stream const& stream, ReadyStep const& step) {
+    if (store_.stream() != nullptr) store_.stream()->acquire(stream, step.step.segment);
   }
   /// Call at the end of every run, even if it ended before the last step.
-  void finish_run(Lane const& lane) {
-    if (store_.stream() != nullptr) store_.stream()->finish(lane);
+  void finish_run(Stream const& stream) {
+    if (store_.stream() != nullptr) store_.stream()->finish(stream);
   }
   std::optional<StreamSummary> stream() const;
   WeightTraffic take_traffic();

@@ -16,9 +16,9 @@ namespace varve {
 
 /// The first layer in which this rank owns a moment that is not finite.
 template <class Scalar>
-std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<Scalar> const& weights) {
-  auto const edge = weights.moments().first_bad_edge(lane);
-  auto const output = weights.moments().first_bad_output(lane);
+std::optional<std::size_t> layer_of_bad_moment(Stream const& stream, TrainedWeights<Scalar> const& weights) {
+  auto const edge = weights.moments().first_bad_edge(stream);
+  auto const output = weights.moments().first_bad_output(stream);
   for (std::size_t number = 0; number < weights.layers().size(); ++number) {
     auto const& layer = weights.layers()[number];
     bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
@@ -31,9 +31,9 @@ std::optional<std::size_t> layer_of_bad_moment(Lane const& lane, TrainedWeights<
 /// Throws DivergenceError on all ranks if a moment of Adam is not finite on one of them. (With other optimizers,
 /// moments that are not finite imply such weights.) exchange: null if there is one rank. Collective.
 template <class Scalar>
-void require_finite_moments(Lane const& lane, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
+void require_finite_moments(Stream const& stream, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
   if (!weights.optimizer().is_adaptive()) return;
-  auto const own = layer_of_bad_moment(lane, weights);
+  auto const own = layer_of_bad_moment(stream, weights);
   std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
   if (exchange != nullptr) layers = exchange->gather(layers);
   double const layer = *std::ranges::min_element(layers);

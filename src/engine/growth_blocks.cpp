@@ -26,12 +26,12 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
   limits.bytes_per_sum = (2 * num_leaves + tree_levels + 1) * scalar_bytes;
   limits.bytes_per_sum += sizeof(std::uint32_t) + scalar_bytes; // list of candidates
   constexpr std::size_t numbered = std::size_t{1} << 32U;       // places of a block are numbered by 32 bits
-  limits.most_sums = std::max(widest, std::min({places, bytes / limits.bytes_per_sum, numbered}));
+  limits.max_sums = std::max(widest, std::min({places, bytes / limits.bytes_per_sum, numbered}));
   return limits;
 }
 
 std::vector<std::vector<GrowthBlock>> growth_passes(Network const& network, std::vector<bool> const& growing,
-                                                    std::size_t most_sums, bool is_one_micro_batch) {
+                                                    std::size_t max_sums, bool is_one_micro_batch) {
   std::vector<std::vector<GrowthBlock>> passes(1);
   std::size_t used = 0; // sums of the last pass
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
@@ -39,7 +39,7 @@ std::vector<std::vector<GrowthBlock>> growth_passes(Network const& network, std:
     if (!growing[number]) continue;
     for (std::size_t first = 0; first < layer.num_outputs();) {
       if (is_one_micro_batch) used = 0;
-      std::size_t const room = (most_sums - std::min(used, most_sums)) / layer.num_inputs();
+      std::size_t const room = (max_sums - std::min(used, max_sums)) / layer.num_inputs();
       std::size_t const wanted = std::max(first, first_places / layer.num_inputs());
       if (room == 0 && used > 0) {
         passes.emplace_back();

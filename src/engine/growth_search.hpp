@@ -25,11 +25,11 @@ public:
 
   /// kept: the layers with the edges that keep their places; counts: wanted places by layer; forward: runs the forward
   /// pass of a micro-batch. All must outlive this object.
-  GrowthSearch(TrainingKernels<Scalar> const& kernels, Lane const& lane, Passes& passes, Network const& kept,
+  GrowthSearch(TrainingKernels<Scalar> const& kernels, Stream const& stream, Passes& passes, Network const& kept,
                std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, GrowthLimits const& limits,
                std::function<void(std::size_t)> const& forward)
       : kernels_(kernels),
-        lane_(lane),
+        stream_(stream),
         passes_(passes),
         kept_(&kept),
         forward_(forward),
@@ -42,11 +42,11 @@ public:
       num_inputs_.push_back(pattern.num_columns);
       num_outputs_.push_back(pattern.num_rows);
     }
-    blocks_ = growth_passes(kept, growing, limits.most_sums, num_micro_batches == 1);
+    blocks_ = growth_passes(kept, growing, limits.max_sums, num_micro_batches == 1);
     for (auto const& pass : blocks_)
-      for (auto const& block : pass) most_sums_ = std::max(most_sums_, block.first_sum + num_places(block));
-    places_ = new_numbers<std::uint32_t>(kernels.memory(), "varve::free_places", most_sums_);
-    magnitudes_ = new_numbers<Scalar>(kernels.memory(), "varve::free_magnitudes", most_sums_);
+      for (auto const& block : pass) max_sums_ = std::max(max_sums_, block.first_sum + num_places(block));
+    places_ = new_numbers<std::uint32_t>(kernels.memory(), "varve::free_places", max_sums_);
+    magnitudes_ = new_numbers<Scalar>(kernels.memory(), "varve::free_magnitudes", max_sums_);
   }
 
   /// The best places of each layer, ascending.
@@ -56,9 +56,9 @@ public:
       height_ = 0;
       for (std::size_t micro = 0; micro < num_micro_batches_; ++micro) {
         if (totals_.size() == height_)
-          totals_.push_back(new_numbers<Scalar>(kernels_.memory(), "varve::place_gradients", most_sums_));
+          totals_.push_back(new_numbers<Scalar>(kernels_.memory(), "varve::place_gradients", max_sums_));
         forward_(micro);
-        passes_.visit_errors(lane_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
+        passes_.visit_errors(stream_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
           for (auto const& block : blocks)
             if (block.layer == layer) add_up(block, inputs, errors, num_leaves);
         });
@@ -84,8 +84,8 @@ private:
     std::size_t const needed = size_of_levels(num_places(block), num_leaves, per_run);
     if (levels_.size() < needed) levels_ = new_numbers<Scalar>(kernels_.memory(), "varve::place_leaf_sums", needed);
     GradientLevels<Scalar> const levels{{levels_, num_places(block), num_levels, per_run, num_leaves}, {}};
-    kernels_.place_gradients(lane_, places, levels.weights);
-    kernels_.add_levels(lane_, levels, totals_[height_], block.first_sum, 0);
+    kernels_.place_gradients(stream_, places, levels.weights);
+    kernels_.add_levels(stream_, levels, totals_[height_], block.first_sum, 0);
     if (num_micro_batches_ == 1) take_candidates(block);
   }
 
@@ -94,7 +94,7 @@ private:
   /// leaves, a power of two.
   void add_to_tree(std::size_t micro) {
     std::size_t merges = micro + 1 == num_micro_batches_ ? height_ : static_cast<std::size_t>(std::countr_one(micro));
-    for (; merges > 0; --merges, --height_) kernels_.merge_subtrees(lane_, totals_[height_ - 1], totals_[height_]);
+    for (; merges > 0; --merges, --height_) kernels_.merge_subtrees(stream_, totals_[height_ - 1], totals_[height_]);
     ++height_;
   }
 
@@ -120,7 +120,7 @@ private:
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
     std::size_t const num_listed =
-        kernels_.list_free_places(lane_, kept_edges_of(block.layer), place_block(block, {}, {}),
+        kernels_.list_free_places(stream_, kept_edges_of(block.layer), place_block(block, {}, {}),
                                   totals_[0].part(block.first_sum, block.first_sum + num_places(block)),
                                   static_cast<Scalar>(best.limit().value_or(-1.0)), places_, magnitudes_);
     auto const places = download(kernels_.memory(), places_.part(0, num_listed));
@@ -134,7 +134,7 @@ private:
   }
 
   TrainingKernels<Scalar> const& kernels_;
-  Lane const& lane_;
+  Stream const& stream_;
   Passes& passes_;
   Network const* kept_;
   std::function<void(std::size_t)> const& forward_;
@@ -144,7 +144,7 @@ private:
   std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
   std::vector<std::size_t> num_inputs_, num_outputs_;
   std::vector<std::vector<GrowthBlock>> blocks_; ///< [pass]
-  std::size_t most_sums_ = 0;
+  std::size_t max_sums_ = 0;
   std::vector<Array<Scalar>> totals_; ///< sums over subtrees of micro-batches: a stack
   std::size_t height_ = 0;            ///< index in the stack of the sums over the present micro-batch
   Array<Scalar> magnitudes_, levels_;
@@ -155,9 +155,9 @@ private:
 /// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch whose gradients
 /// decide where PatternKind::rigl grows edges. With several ranks, each computes everything and gets the same result.
 template <class Scalar>
-PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Lane const& lane, TrainedWeights<Scalar>& weights,
-                            OptimizerState state, TrainingPasses<Scalar>& passes, PatternEvent const& event,
-                            std::size_t num_micro_batches, GrowthLimits const& limits,
+PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Stream const& stream,
+                            TrainedWeights<Scalar>& weights, OptimizerState state, TrainingPasses<Scalar>& passes,
+                            PatternEvent const& event, std::size_t num_micro_batches, GrowthLimits const& limits,
                             std::function<void(std::size_t)> const& forward) {
   auto layers = weights.network().layers();
   std::vector<std::vector<EdgeOffset>> dropped;
@@ -175,7 +175,7 @@ PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Lane const& 
       kept[number].weights.values.assign(kept[number].num_edges(), 0.0);
     }
     Network const kept_network(std::move(kept));
-    GrowthSearch<Scalar> search(kernels, lane, passes, kept_network, counts, num_micro_batches, limits, forward);
+    GrowthSearch<Scalar> search(kernels, stream, passes, kept_network, counts, num_micro_batches, limits, forward);
     grown = search.run();
   } else {
     for (std::size_t number = 0; number < layers.size(); ++number)

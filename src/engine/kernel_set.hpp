@@ -66,8 +66,8 @@ class Launch {
 public:
   virtual ~Launch() = default;
 
-  /// Launches the kernels of the layers on a panel. Panel and lane must be of the launch's kernel set.
-  virtual void forward(Lane const& lane, Panel& panel, HandOver const& hand_over) const = 0;
+  /// Launches the kernels of the layers on a panel. Panel and stream must be of the launch's kernel set.
+  virtual void forward(Stream const& stream, Panel& panel, HandOver const& hand_over) const = 0;
 
   /// Samples per tile that the kernel reads.
   virtual int tile_samples() const = 0;
@@ -143,31 +143,31 @@ public:
   virtual WidenLaunches widen() const = 0;
 
   /// For dense samples on the device: writes row_ends[0] = 0, then the end of each row's nonzero values. Fences.
-  virtual DenseEntries count_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset* row_ends) const = 0;
+  virtual DenseEntries count_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset* row_ends) const = 0;
   /// Writes the num_entries nonzero values and their columns. Does not fence.
-  virtual void fill_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset const* row_ends,
+  virtual void fill_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset const* row_ends,
                             std::size_t num_entries, NeuronIndex* columns, void* values) const = 0;
 
   /// The sum of the fingerprints of all nonzero last activations of these samples. first_sample: number of the batch's
   /// first sample. Both fence.
-  virtual std::uint64_t hash(Lane const& lane, Panel const& panel, SamplesInPanel const& samples,
+  virtual std::uint64_t hash(Stream const& stream, Panel const& panel, SamplesInPanel const& samples,
                              PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
-  virtual std::uint64_t hash_saturated(Lane const& lane, int const* ids, std::size_t count, PanelOutputs const& outputs,
-                                       SampleIndex first_sample) const = 0;
+  virtual std::uint64_t hash_saturated(Stream const& stream, int const* ids, std::size_t count,
+                                       PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
 
   /// Copies the last activations at positions [first, first + count) to `rows` on the host, [count][outputs].
-  virtual void gather_rows(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, std::size_t first,
+  virtual void gather_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, std::size_t first,
                            std::size_t count, void* rows) const = 0;
   /// Writes the last activations of all samples, including zeros, to a matrix [samples, outputs] on the device. `ends`:
   /// on the device, by sample, its position, kDeadSample or kSaturatedSample. Does not fence.
-  virtual void write_rows(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
+  virtual void write_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                           DeviceOutput const& target) const = 0;
   /// SampleLeaves::output of all samples of a batch, hashed on the device; `ends` as above. Fences.
   virtual void digest_outputs(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                               SampleNumbers const& samples, std::span<Digest> digests) const = 0;
 
   /// Copies a rank's neurons to the next tiles of a panel of num_neurons neurons. Does not fence.
-  virtual void join_part(Lane const& lane, Panel& panel, RankPart const& part, int num_neurons,
+  virtual void join_part(Stream const& stream, Panel& panel, RankPart const& part, int num_neurons,
                          int tile_samples) const = 0;
 };
 

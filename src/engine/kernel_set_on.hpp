@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "engine/kernel_set.hpp"
 #include "engine/launches.hpp"
@@ -73,22 +73,22 @@ public:
     return {&widen_numbers<std::uint32_t, EdgeOffset>, &widen_numbers<std::uint16_t, NeuronIndex>};
   }
 
-  DenseEntries count_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset* row_ends) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  DenseEntries count_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset* row_ends) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     if (rows.num_rows == 0) Kokkos::deep_copy(space, DeviceArray<ExecutionSpace, EdgeOffset>(row_ends, 1), 0);
     auto const found = varve::count_entries<ExecutionSpace, Scalar>(space, rows_of<Scalar const>(rows),
                                                                     array_at(row_ends, rows.num_rows + 1));
     return {found.num_entries, found.first_bad};
   }
-  void fill_entries(Lane const& lane, DeviceInput const& rows, EdgeOffset const* row_ends, std::size_t num_entries,
+  void fill_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset const* row_ends, std::size_t num_entries,
                     NeuronIndex* columns, void* values) const override {
-    varve::fill_entries(instance_of<ExecutionSpace>(lane),
+    varve::fill_entries(instance_of<ExecutionSpace>(stream),
                         FillEntries<ExecutionSpace, Scalar>{
                             rows_of<Scalar const>(rows), array_at(row_ends, rows.num_rows + 1),
                             array_at(columns, num_entries), array_at(static_cast<Scalar*>(values), num_entries)});
   }
 
-  std::uint64_t hash(Lane const& lane, Panel const& given_panel, SamplesInPanel const& samples,
+  std::uint64_t hash(Stream const& stream, Panel const& given_panel, SamplesInPanel const& samples,
                      PanelOutputs const& outputs, SampleIndex first_sample) const override {
     auto const& panel = panel_of(given_panel);
     std::size_t const num_positions = samples.positions == nullptr ? 0 : samples.count;
@@ -102,26 +102,26 @@ public:
                                                          static_cast<int>(outputs.num_outputs),
                                                          first_sample};
     std::uint64_t hash = 0;
-    in_space_for(lane, samples.count * outputs.num_outputs, [&](auto const& space) {
+    in_space_for(stream, samples.count * outputs.num_outputs, [&](auto const& space) {
       using Space = std::decay_t<decltype(space)>;
       Kokkos::parallel_reduce("varve::hash_activations",
                               Kokkos::RangePolicy<Space>(space, 0, static_cast<int>(samples.count)), kernel, hash);
     });
     return hash;
   }
-  std::uint64_t hash_saturated(Lane const& lane, int const* ids, std::size_t count, PanelOutputs const& outputs,
+  std::uint64_t hash_saturated(Stream const& stream, int const* ids, std::size_t count, PanelOutputs const& outputs,
                                SampleIndex first_sample) const override {
     std::uint64_t hash = 0;
     Kokkos::parallel_reduce(
         "varve::hash_saturated",
-        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(lane), 0, static_cast<int>(count)),
+        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(stream), 0, static_cast<int>(count)),
         HashEqualActivations<Scalar>{static_cast<Scalar>(outputs.saturated_value), array_at(ids, count),
                                      static_cast<int>(outputs.num_outputs), first_sample},
         hash);
     return hash;
   }
 
-  void gather_rows(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, std::size_t first,
+  void gather_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, std::size_t first,
                    std::size_t count, void* rows) const override {
     auto const& panel = panel_of(given_panel);
     std::size_t const size = count * outputs.num_outputs;
@@ -135,7 +135,7 @@ public:
                                                     panel.num_neurons(),
                                                     static_cast<int>(outputs.num_outputs),
                                                     on_device};
-    in_space_for(lane, size, [&](auto const& space) {
+    in_space_for(stream, size, [&](auto const& space) {
       using Space = std::decay_t<decltype(space)>;
       using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
       Kokkos::parallel_for("varve::gather_rows", Range(space, 0, size), kernel);
@@ -144,15 +144,15 @@ public:
     copy_and_wait(Kokkos::View<Scalar*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(static_cast<Scalar*>(rows), size),
                   on_device);
   }
-  void write_rows(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
+  void write_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
                   DeviceOutput const& target) const override {
     varve::write_rows(
-        instance_of<ExecutionSpace>(lane),
+        instance_of<ExecutionSpace>(stream),
         WriteRows<Scalar>{last_activations(given_panel, outputs, ends, target.num_rows), rows_of<Scalar>(target)});
   }
-  void digest_outputs(Lane const& lane, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
+  void digest_outputs(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
                       SampleNumbers const& samples, std::span<Digest> digests) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto const& space = instance_of<ExecutionSpace>(stream);
     constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
     DeviceArray<ExecutionSpace, std::uint32_t> const on_device(
         Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::digests"), words * samples.num_samples);
@@ -166,7 +166,7 @@ public:
                   on_device);
   }
 
-  void join_part(Lane const& lane, Panel& given_panel, RankPart const& part, int num_neurons,
+  void join_part(Stream const& stream, Panel& given_panel, RankPart const& part, int num_neurons,
                  int tile_samples) const override {
     auto const& panel = panel_of(given_panel);
     std::size_t const size = part.num_positions * static_cast<std::size_t>(part.num_neurons);
@@ -180,7 +180,7 @@ public:
     kernel.num_slots = panel.max_samples();
     kernel.live_stamps = panel.live_stamps();
     kernel.stamp = panel.stamp();
-    join_neurons(instance_of<ExecutionSpace>(lane), kernel);
+    join_neurons(instance_of<ExecutionSpace>(stream), kernel);
   }
 
 private:
@@ -260,17 +260,17 @@ private:
   }
 
   template <class Narrow, class Wide>
-  static void widen_numbers(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
-    varve::widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), array_at(from, count),
+  static void widen_numbers(Stream const& stream, Narrow const* from, Wide* to, std::size_t count) {
+    varve::widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(stream), array_at(from, count),
                                                array_at(to, count), count);
   }
 
   /// Calls launch(space) with the space that reads num_activations activations: on a host one thread, if it is done
   /// before other threads would have started.
   template <class Launch>
-  static void in_space_for(Lane const& lane, std::size_t num_activations, Launch const& launch) {
+  static void in_space_for(Stream const& stream, std::size_t num_activations, Launch const& launch) {
     constexpr std::size_t few_activations = 4096;
-    auto const& space = instance_of<ExecutionSpace>(lane);
+    auto const& space = instance_of<ExecutionSpace>(stream);
     if constexpr (kOnHost<ExecutionSpace>) {
       if (num_activations <= few_activations) {
         space.fence("varve: before a launch in one thread");

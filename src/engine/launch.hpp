@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "engine/kernel_set.hpp"
 #include "engine/panel_on.hpp"
 #include "formats/counted_layer.hpp"
@@ -108,8 +108,8 @@ public:
   LayerLaunch(Format layer, bool reads_bits, StripPlace const& strip)
       : layer_(std::move(layer)), reads_bits_(reads_bits), strip_(strip) {}
 
-  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (reads_bits_) {
       if constexpr (Kernel::reads_bits)
@@ -169,8 +169,8 @@ public:
     if constexpr (Tune::prefetches) images_ = LayerImages<ExecutionSpace, Format>(layers_);
   }
 
-  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     FusedForward<ExecutionSpace, Format, Tile, Tune> kernel;
@@ -230,8 +230,8 @@ public:
     edges_ = upload<ExecutionSpace>("varve::few_layers", bytes);
   }
 
-  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     if (panel.is_expanded()) panel.compact(space, Tile::num_samples);
     SmallBatchForward<ExecutionSpace, Format, Tile> const kernel{array_in<Edges>(edges_, 0, layers_.size()),
@@ -282,8 +282,8 @@ public:
   /// `tile_samples`: samples of the tiles that the layer would read in a plan for other samples.
   FirstLaunch(Format layer, int tile_samples) : layer_(std::move(layer)), tile_samples_(tile_samples) {}
 
-  void forward(Lane const& lane, Panel& given_panel, HandOver const& hand_over) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
     launch_first(space, layer_, panel, hand_over.tile_samples);
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);

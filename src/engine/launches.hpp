@@ -29,7 +29,7 @@ public:
     return std::visit(
         [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
           if (step.kernel == KernelName::fused) return make_fused<F>(step);
-          if (step.kernel == KernelName::few) return make_few<F>(step);
+          if (step.kernel == KernelName::small_batch) return make_few<F>(step);
           return make_layer(format, step);
         },
         *layers_.front());
@@ -67,7 +67,7 @@ private:
       }
       using Narrow = typename Tune::NarrowFused;
       if constexpr (!std::is_void_v<Narrow> && outputs == 1) {
-        if (most_outputs_of(step) <= static_cast<std::size_t>(Narrow::max_outputs))
+        if (max_outputs_of(step) <= static_cast<std::size_t>(Narrow::max_outputs))
           return make_fused_with<F, Narrow>(step);
       }
       return make_fused_with<F, FusedTuning<ExecutionSpace, Scalar, outputs, FusedTile::small>>(step);
@@ -75,7 +75,7 @@ private:
     return nullptr;
   }
 
-  std::size_t most_outputs_of(Step const& step) const {
+  std::size_t max_outputs_of(Step const& step) const {
     std::size_t most = 0;
     for (std::size_t number = step.first_layer; number <= step.last_layer; ++number)
       most = std::max(most, cutter_.layers()[number].num_outputs);
@@ -116,7 +116,7 @@ private:
       return by<typename Tune::ConeTile, ConeKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
       return by<typename Tune::StagedTile, StagedKernel>(format, step);
-    } else if constexpr (std::is_same_v<F, typename Formats::FewDense> && Tune::most_single_spread_samples > 0) {
+    } else if constexpr (std::is_same_v<F, typename Formats::FewDense> && Tune::max_single_spread_samples > 0) {
       return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
       return nullptr; // layers that are not fused have wide blocks; make_few() has handled formats for few samples
@@ -137,11 +137,11 @@ private:
   template <class F>
   std::unique_ptr<Launch> make_single(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
-      if constexpr (Tune::most_single_spread_samples > 0) {
-        if (step.kernel == KernelName::spread && step.choice.tile_samples == 1)
+      if constexpr (Tune::max_single_spread_samples > 0) {
+        if (step.kernel == KernelName::split_output && step.choice.tile_samples == 1)
           return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
       }
-      if (step.kernel == KernelName::spread) return by<typename Tune::SpreadTile, SpreadKernel>(format, step);
+      if (step.kernel == KernelName::split_output) return by<typename Tune::SpreadTile, SpreadKernel>(format, step);
     }
     using Few = typename Tune::FewTile;
     if constexpr (Few::num_samples < Tune::Tile::num_samples) {

@@ -71,7 +71,7 @@ struct LayerFormats {
     SparseMatrix const& matrix = layer.weights;
     LayerChoice const& choice = encoding.choice;
     bool const is_short = has_short_inputs(matrix.num_columns);
-    bool const is_for_few = choice.kernel == KernelName::few;
+    bool const is_for_few = choice.kernel == KernelName::small_batch;
     switch (choice.format) {
     case FormatName::pattern_blocks:
       if (choice.shape == FusedBlocks::shape()) return FusedBlocks::encode(matrix, std::move(encoding.order));

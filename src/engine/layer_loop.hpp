@@ -19,7 +19,7 @@ public:
 
   /// run() at the least host cost for launches that repeat an earlier call. num_changes: number of changes of network
   /// and panel so far.
-  void run_again(Lane const& lane, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
+  void run_again(Stream const& stream, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
                  std::size_t num_changes);
 
   /// True if no launch of a run depends on something that the host reads from the device during the run, so that
@@ -27,7 +27,7 @@ public:
   bool can_run_again(DeviceNetwork const& network, std::size_t num_samples) const;
 
   /// Writes the samples to the panel and computes all layers. `gather`: null unless neurons are split across ranks.
-  void run(Lane const& lane, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
+  void run(Stream const& stream, SamplesOnDevice const& samples, DeviceNetwork& network, Panel& panel,
            ActivationGather* gather);
 
   /// For each step of the last run: the number of lists of live samples made before it.

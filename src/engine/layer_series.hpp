@@ -17,12 +17,12 @@ struct SeriesLayer {
 
 /// Decides which neighbouring layers a host computes as one series (kernels/layer_series.hpp), so that threads are
 /// started once for all of them: a layer of few edges takes less time than a launch. A series has at least two layers,
-/// all of one width, each with as many inputs as outputs, and together at most `most_sums` edges and neurons.
+/// all of one width, each with as many inputs as outputs, and together at most `max_sums` edges and neurons.
 class SeriesRule {
 public:
-  /// most_sums: 0 if the device computes no series. launch_edges: edges that take as long as a launch, for a leaf.
-  SeriesRule(std::vector<SeriesLayer> layers, std::size_t most_sums, std::size_t launch_edges, std::size_t processors)
-      : layers_(std::move(layers)), most_sums_(most_sums), launch_edges_(launch_edges), processors_(processors) {}
+  /// max_sums: 0 if the device computes no series. launch_edges: edges that take as long as a launch, for a leaf.
+  SeriesRule(std::vector<SeriesLayer> layers, std::size_t max_sums, std::size_t launch_edges, std::size_t processors)
+      : layers_(std::move(layers)), max_sums_(max_sums), launch_edges_(launch_edges), processors_(processors) {}
 
   /// The end of the forward series that begins at layer `first`, at most `last`; `first` if there is none.
   std::size_t forward_end(std::size_t first, std::size_t last, std::size_t num_leaves) const;
@@ -32,7 +32,7 @@ public:
   std::size_t backward_begin(std::size_t first, std::size_t last, std::size_t num_leaves) const;
 
   /// The most sums of gradients of a series; 0 if no layers form one.
-  std::size_t most_sums() const;
+  std::size_t max_sums() const;
 
   /// The number of layers in forward series if all activations are kept.
   std::size_t num_layers_in_series(std::size_t num_leaves) const;
@@ -41,7 +41,7 @@ private:
   bool suits(SeriesLayer const& layer, std::size_t num_leaves) const;
 
   std::vector<SeriesLayer> layers_;
-  std::size_t most_sums_, launch_edges_, processors_;
+  std::size_t max_sums_, launch_edges_, processors_;
 };
 
 } // namespace varve

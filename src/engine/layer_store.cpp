@@ -58,10 +58,10 @@ RoomForWeights LayerStore::room_for_stream() const {
   return {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()};
 }
 
-StripNeed LayerStore::need_of(std::size_t layer, std::size_t least_strip_bytes) const {
+StripNeed LayerStore::need_of(std::size_t layer, std::size_t min_strip_bytes) const {
   return {layer,
           bytes_of(layer),
-          resident_bytes_ + 2 * least_strip_bytes,
+          resident_bytes_ + 2 * min_strip_bytes,
           smallest_batch_bytes(),
           room(),
           limits_.device_weights.has_value()};

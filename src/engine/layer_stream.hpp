@@ -30,8 +30,8 @@ public:
         host_(host),
         weights_(&weights),
         strips_(&strips),
-        copies_(memory.new_lane()),
-        on_host_(host.memory().default_lane()) {
+        copies_(memory.new_stream()),
+        on_host_(host.memory().default_stream()) {
     Sizes sizes{strip_size};
     for (auto const& layer : weights.layers())
       sizes.take(static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
@@ -51,10 +51,10 @@ public:
                 sizes.weights * sizeof(Scalar) + sizes.outputs * sizeof(double));
   }
 
-  /// Returns a strip that kernels launched next on the lane may use until the next call. Waits for all kernels launched
-  /// before.
-  DirectedLayer<Scalar> acquire(Lane const& lane, LayerUse const& use) {
-    lane.fence("varve: the strip before is done");
+  /// Returns a strip that kernels launched next on the stream may use until the next call. Waits for all kernels
+  /// launched before.
+  DirectedLayer<Scalar> acquire(Stream const& stream, LayerUse const& use) {
+    stream.fence("varve: the strip before is done");
     if (ahead_ != use) load(use);
     copies_->fence("varve: a strip is on the device");
     ahead_.reset();
@@ -208,8 +208,8 @@ private:
   TrainingKernels<Scalar> const& host_;
   Weights const* weights_;
   LayerStrips const* strips_;
-  std::unique_ptr<Lane> copies_;  ///< the stream of copies to the device
-  std::unique_ptr<Lane> on_host_; ///< the lane on which the host shifts numbers
+  std::unique_ptr<Stream> copies_;  ///< the stream of copies to the device
+  std::unique_ptr<Stream> on_host_; ///< the stream on which the host shifts numbers
   Buffer buffers_[2];
   std::size_t current_ = 0; ///< the buffer that kernels use
   std::optional<LayerUse> ahead_;

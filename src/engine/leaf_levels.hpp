@@ -18,12 +18,12 @@ public:
 
   LeafLevels() = default;
   /// Allocates memory for every strip of every layer, for series of layers with up to series_sums sums, and for groups
-  /// of up to group_layers() layers (at most most_layers), for up to max_leaves leaves.
+  /// of up to group_layers() layers (at most max_layers), for up to max_leaves leaves.
   template <class Layers>
   LeafLevels(TrainingKernels<Scalar> const& kernels, Layers const& layers, LayerStrips const& strips,
-             std::size_t max_leaves, std::size_t series_sums = 0, std::size_t most_layers = 1)
+             std::size_t max_leaves, std::size_t series_sums = 0, std::size_t max_layers = 1)
       : kernels_(&kernels) {
-    std::size_t of_weights = most_of_series(kernels, max_leaves, series_sums);
+    std::size_t of_weights = max_of_series(kernels, max_leaves, series_sums);
     std::size_t of_bias = of_weights;
     for (std::size_t number = 0; number < layers.size(); ++number) {
       for (auto const& strip : strips.of(number, LayerUse::Direction::backward)) {
@@ -34,7 +34,7 @@ public:
         }
       }
     }
-    group_layers_ = most_group_layers(kernels, most_layers, (of_weights + of_bias) * sizeof(Scalar));
+    group_layers_ = max_group_layers(kernels, max_layers, (of_weights + of_bias) * sizeof(Scalar));
     weights_ = new_numbers<Scalar>(kernels.memory(), "varve::leaf_sums", group_layers_ * of_weights);
     bias_ = new_numbers<Scalar>(kernels.memory(), "varve::leaf_sums", group_layers_ * of_bias);
   }
@@ -78,11 +78,11 @@ public:
 
   /// Upper bound in bytes of the device memory for any strip of up to `size` gradients of a layer of this shape, which
   /// has up to num_edges edges, and for up to max_leaves leaves.
-  static std::size_t most_bytes(TrainingKernels<Scalar> const& kernels, std::size_t num_inputs, std::size_t num_outputs,
-                                std::size_t num_edges, bool is_dense, std::size_t size, std::size_t max_leaves) {
+  static std::size_t max_bytes(TrainingKernels<Scalar> const& kernels, std::size_t num_inputs, std::size_t num_outputs,
+                               std::size_t num_edges, bool is_dense, std::size_t size, std::size_t max_leaves) {
     std::size_t const gradients = std::min(is_dense ? num_inputs * num_outputs : num_edges, size);
-    std::size_t most_of_weights = 0;
-    std::size_t most_of_bias = 0;
+    std::size_t max_of_weights = 0;
+    std::size_t max_of_bias = 0;
     // Fewer rows give more runs, so rows are tried from 1 on, in steps of an eighth: runs grow by half at most in one.
     for (std::size_t rows = size == kWholeLayers ? num_inputs : 1; rows <= num_inputs;) {
       std::size_t const end = std::min(num_inputs, rows + rows / 8);
@@ -91,39 +91,39 @@ public:
         for (std::size_t const tried : {rows, end}) {
           auto const runs = kernels.runs_of(tried, num_outputs, is_dense, leaves);
           int const halves = runs.num_leaves * runs.parts_per_leaf;
-          most_of_weights = std::max(most_of_weights, size_of_levels(most, halves, runs.of_weights));
-          most_of_bias = std::max(most_of_bias, size_of_levels(num_outputs, halves, runs.of_bias));
+          max_of_weights = std::max(max_of_weights, size_of_levels(most, halves, runs.of_weights));
+          max_of_bias = std::max(max_of_bias, size_of_levels(num_outputs, halves, runs.of_bias));
         }
       }
       rows = end + 1;
     }
-    return (most_of_weights + most_of_bias) * sizeof(Scalar);
+    return (max_of_weights + max_of_bias) * sizeof(Scalar);
   }
 
-  /// Upper bound in bytes of the device memory for groups of up to most_layers layers, whose levels have up to
+  /// Upper bound in bytes of the device memory for groups of up to max_layers layers, whose levels have up to
   /// bytes_of_layer bytes each.
-  static std::size_t most_bytes_of_groups(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
-                                          std::size_t bytes_of_layer) {
-    return std::max(bytes_of_layer, std::min(kernels.traits().group_bytes, most_layers * bytes_of_layer));
+  static std::size_t max_bytes_of_groups(TrainingKernels<Scalar> const& kernels, std::size_t max_layers,
+                                         std::size_t bytes_of_layer) {
+    return std::max(bytes_of_layer, std::min(kernels.traits().group_bytes, max_layers * bytes_of_layer));
   }
 
   /// Upper bound in bytes of the additional device memory for series of layers with up to series_sums sums.
-  static std::size_t most_bytes_of_series(TrainingKernels<Scalar> const& kernels, std::size_t series_sums,
-                                          std::size_t max_leaves) {
-    return 2 * most_of_series(kernels, max_leaves, series_sums) * sizeof(Scalar);
+  static std::size_t max_bytes_of_series(TrainingKernels<Scalar> const& kernels, std::size_t series_sums,
+                                         std::size_t max_leaves) {
+    return 2 * max_of_series(kernels, max_leaves, series_sums) * sizeof(Scalar);
   }
 
 private:
-  /// The most layers of a group, at most most_layers, whose levels have up to bytes_of_layer bytes each.
-  static std::size_t most_group_layers(TrainingKernels<Scalar> const& kernels, std::size_t most_layers,
-                                       std::size_t bytes_of_layer) {
+  /// The most layers of a group, at most max_layers, whose levels have up to bytes_of_layer bytes each.
+  static std::size_t max_group_layers(TrainingKernels<Scalar> const& kernels, std::size_t max_layers,
+                                      std::size_t bytes_of_layer) {
     return std::max<std::size_t>(
-        1, std::min(most_layers, kernels.traits().group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
+        1, std::min(max_layers, kernels.traits().group_bytes / std::max<std::size_t>(1, bytes_of_layer)));
   }
 
   /// Number of elements for the sums of a series and up to max_leaves leaves.
-  static std::size_t most_of_series(TrainingKernels<Scalar> const& kernels, std::size_t max_leaves,
-                                    std::size_t series_sums) {
+  static std::size_t max_of_series(TrainingKernels<Scalar> const& kernels, std::size_t max_leaves,
+                                   std::size_t series_sums) {
     std::size_t most = 0;
     for (int leaves = 1; series_sums > 0 && leaves <= static_cast<int>(max_leaves); ++leaves)
       most = std::max(most, size_of_levels(series_sums, leaves, kernels.leaves_of_series(leaves)));

@@ -29,24 +29,24 @@ public:
   using Panel = LeafPanel<Scalar>;
   using Set = TrainingSet<Scalar>;
 
-  /// For up to most_positions rows at a time. The kernels must outlive this object.
-  MicroBatch(TrainingKernels<Scalar> const& kernels, std::size_t most_positions, Loss loss)
+  /// For up to max_positions rows at a time. The kernels must outlive this object.
+  MicroBatch(TrainingKernels<Scalar> const& kernels, std::size_t max_positions, Loss loss)
       : kernels_(&kernels),
-        most_positions_(most_positions),
+        max_positions_(max_positions),
         loss_(loss),
-        losses_(kernels.memory(), "varve::losses", most_positions),
-        is_right_(kernels.memory(), "varve::right", most_positions),
-        rows_(kernels.memory(), "varve::rows", most_positions),
-        labels_(kernels.memory(), "varve::labels", most_positions),
-        weights_(kernels.memory(), "varve::sample_weights", most_positions) {}
+        losses_(kernels.memory(), "varve::losses", max_positions),
+        is_right_(kernels.memory(), "varve::right", max_positions),
+        rows_(kernels.memory(), "varve::rows", max_positions),
+        labels_(kernels.memory(), "varve::labels", max_positions),
+        weights_(kernels.memory(), "varve::sample_weights", max_positions) {}
 
   int num_leaves() const { return num_leaves_; }
 
   /// Selects these rows of the set. Waits for the previous rows.
-  void take(Lane const& lane, Set const& set, std::span<std::uint64_t const> rows) {
+  void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
     num_positions_ = static_cast<int>(rows.size());
     num_leaves_ = static_cast<int>(varve::num_leaves<Scalar>(rows.size()));
-    if (is_under_way_) lane.fence("varve: the last micro-batch has left the host's buffers");
+    if (is_under_way_) stream.fence("varve: the last micro-batch has left the host's buffers");
     is_under_way_ = true;
     rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
     if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
@@ -54,20 +54,20 @@ public:
   }
 
   /// Gathers the rows' samples, of `width` neurons, in a panel. Does not fence.
-  void gather(Lane const& lane, Set const& set, Panel const& panel, std::size_t width) {
-    rows_.send(lane, static_cast<std::size_t>(num_positions_));
-    if (!set.labels.empty()) labels_.send(lane, static_cast<std::size_t>(num_positions_));
-    if (!set.weights.empty()) weights_.send(lane, static_cast<std::size_t>(num_positions_));
-    kernels_->gather_positions(lane, set.samples, rows_.on_device(), panel, width, num_positions_);
+  void gather(Stream const& stream, Set const& set, Panel const& panel, std::size_t width) {
+    rows_.send(stream, static_cast<std::size_t>(num_positions_));
+    if (!set.labels.empty()) labels_.send(stream, static_cast<std::size_t>(num_positions_));
+    if (!set.weights.empty()) weights_.send(stream, static_cast<std::size_t>(num_positions_));
+    kernels_->gather_positions(stream, set.samples, rows_.on_device(), panel, width, num_positions_);
   }
 
   /// Writes the errors of the outputs, of `width` neurons, and starts to copy the losses to the host. Does not fence.
-  void answer(Lane const& lane, Set const& set, Panel const& outputs, Panel const& errors, Activation const& activation,
-              std::size_t width) {
+  void answer(Stream const& stream, Set const& set, Panel const& outputs, Panel const& errors,
+              Activation const& activation, std::size_t width) {
     AnsweredOutputs<Scalar> answered;
     answered.outputs = outputs;
     if (set.labels.empty()) {
-      answered.targets = gathered_targets(lane, set, width);
+      answered.targets = gathered_targets(stream, set, width);
     } else {
       answered.labels = labels_.on_device();
     }
@@ -80,14 +80,14 @@ public:
     answered.num_outputs = static_cast<int>(width);
     answered.num_positions = num_positions_;
     answered.num_leaves = num_leaves_;
-    kernels_->answer(lane, answered);
-    losses_.bring_back(lane, static_cast<std::size_t>(num_positions_));
-    is_right_.bring_back(lane, static_cast<std::size_t>(num_positions_));
+    kernels_->answer(stream, answered);
+    losses_.copy_back(stream, static_cast<std::size_t>(num_positions_));
+    is_right_.copy_back(stream, static_cast<std::size_t>(num_positions_));
   }
 
   /// Waits for the losses of answer(), appends them to `losses` and adds the number of right answers to num_right.
-  void add_losses(Lane const& lane, std::vector<double>& losses, std::size_t& num_right) {
-    lane.fence("varve: losses are there");
+  void add_losses(Stream const& stream, std::vector<double>& losses, std::size_t& num_right) {
+    stream.fence("varve: losses are there");
     is_under_way_ = false;
     for (std::size_t i = 0; i < static_cast<std::size_t>(num_positions_); ++i) {
       losses.push_back(losses_[i]);
@@ -96,17 +96,17 @@ public:
   }
 
 private:
-  Panel const& gathered_targets(Lane const& lane, Set const& set, std::size_t width) {
+  Panel const& gathered_targets(Stream const& stream, Set const& set, std::size_t width) {
     if (targets_.size() == 0) {
-      auto const leaves = varve::num_leaves<Scalar>(most_positions_);
+      auto const leaves = varve::num_leaves<Scalar>(max_positions_);
       targets_ = new_numbers<LeafLine<Scalar>>(kernels_->memory(), "varve::targets", leaves * width);
     }
-    kernels_->gather_positions(lane, set.targets, rows_.on_device(), targets_, width, num_positions_);
+    kernels_->gather_positions(stream, set.targets, rows_.on_device(), targets_, width, num_positions_);
     return targets_;
   }
 
   TrainingKernels<Scalar> const* kernels_;
-  std::size_t most_positions_;
+  std::size_t max_positions_;
   Loss loss_;
   Panel targets_;
   MirroredArray<double> losses_;
@@ -114,7 +114,7 @@ private:
   MirroredArray<std::uint64_t> rows_;
   MirroredArray<NeuronIndex> labels_;
   MirroredArray<double> weights_;
-  bool is_under_way_ = false; ///< take() has been called, and add_losses() has not
+  bool is_under_way_ = false; ///< select_rows() has been called, and add_losses() has not
   int num_positions_ = 0;
   int num_leaves_ = 0;
 };

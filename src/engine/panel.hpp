@@ -33,10 +33,10 @@ struct DeviceMatrix {
 using DeviceInput = DeviceMatrix<void const*>;
 using DeviceOutput = DeviceMatrix<void*>;
 
-/// Launches on a lane that widen `count` numbers on the device, which were copied in fewer bits.
+/// Launches on a stream that widen `count` numbers on the device, which were copied in fewer bits.
 struct WidenLaunches {
-  void (*pointers)(Lane const& lane, std::uint32_t const* from, EdgeOffset* to, std::size_t count);
-  void (*columns)(Lane const& lane, std::uint16_t const* from, NeuronIndex* to, std::size_t count);
+  void (*pointers)(Stream const& stream, std::uint32_t const* from, EdgeOffset* to, std::size_t count);
+  void (*columns)(Stream const& stream, std::uint16_t const* from, NeuronIndex* to, std::size_t count);
 };
 
 /// The activations of a batch on a device: two buffers of tiles, the sample at each position, and the number of
@@ -75,16 +75,16 @@ public:
   Panel& operator=(Panel const&) = delete;
 
   /// Starts a run on these samples.
-  virtual void start(Lane const& lane, SamplesOnDevice const& samples) = 0;
+  virtual void start(Stream const& stream, SamplesOnDevice const& samples) = 0;
 
   /// Lists the live samples, those with the last stamp; afterwards only they have positions. Call only after advance().
-  virtual void list_live(Lane const& lane) = 0;
+  virtual void list_live(Stream const& stream) = 0;
 
   /// The number of live samples, computed on the device from the stamps of the last launch. Fences.
-  virtual int count_live(Lane const& lane) const = 0;
+  virtual int count_live(Stream const& stream) const = 0;
 
   /// Copies the number of samples from the device. Fences.
-  virtual int count_samples(Lane const& lane) const = 0;
+  virtual int count_samples(Stream const& stream) const = 0;
 
   /// Addresses on the device.
   struct Arrays {

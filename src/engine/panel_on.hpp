@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/beside_recordings.hpp"
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "engine/panel.hpp"
 #include "kernels/binary_samples.hpp"
@@ -42,8 +42,8 @@ public:
   }
 
   /// Starts a run; expand() writes the samples to tiles.
-  void start(Lane const& lane, SamplesOnDevice const& samples) override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  void start(Stream const& stream, SamplesOnDevice const& samples) override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     set_samples(samples);
     current_ = 0;
     num_lists_ = 0;
@@ -91,13 +91,13 @@ public:
     learn_count(space);
   }
 
-  void list_live(Lane const& lane) override { list_live(instance_of<ExecutionSpace>(lane)); }
+  void list_live(Stream const& stream) override { list_live(instance_of<ExecutionSpace>(stream)); }
   void list_live(ExecutionSpace const& space) { list(space, {}); }
 
-  int count_live(Lane const& lane) const override {
+  int count_live(Stream const& stream) const override {
     int live = 0;
     Kokkos::parallel_reduce("varve::count_live",
-                            Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(lane), 0, max_samples_),
+                            Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(stream), 0, max_samples_),
                             CountLive{live_stamps_, stamp_}, live);
     return live;
   }
@@ -149,8 +149,8 @@ public:
     return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, stamp_};
   }
 
-  int count_samples(Lane const& lane) const override {
-    auto const& space = instance_of<ExecutionSpace>(lane);
+  int count_samples(Stream const& stream) const override {
+    auto const& space = instance_of<ExecutionSpace>(stream);
     int count = 0;
     Kokkos::View<int const, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const on_device(
         num_samples().data());

@@ -108,65 +108,66 @@ void join_rows(SampleNumbers const& samples, SampleEnds const& ends, Rows rows, 
 
 } // namespace
 
-std::vector<int> Results::fetch_counts(Lane const& lane, Panel const& panel) {
-  return fetch(lane, panel.arrays().counts, panel.arrays().num_counts);
+std::vector<int> Results::fetch_counts(Stream const& stream, Panel const& panel) {
+  return fetch(stream, panel.arrays().counts, panel.arrays().num_counts);
 }
 
-void Results::collect(Lane const& lane, Panel const& panel, std::vector<int> const& counts,
+void Results::collect(Stream const& stream, Panel const& panel, std::vector<int> const& counts,
                       SampleNumbers const& samples, PanelOutputs const& outputs, WantedOutputs wanted,
                       BatchResult& result) {
-  SampleEnds const ends = summarize(lane, panel, counts, samples, outputs, result);
+  SampleEnds const ends = summarize(stream, panel, counts, samples, outputs, result);
   auto rows = wanted;
   if (wanted.digests && kernels_.memory().is_host()) {
     rows.activations = true;
   } else if (wanted.digests) {
     result.digests.resize(samples.num_samples);
-    kernels_.digest_outputs(lane, panel, outputs, send(lane, end_of_samples(samples, ends), ends_), samples,
+    kernels_.digest_outputs(stream, panel, outputs, send(stream, end_of_samples(samples, ends), ends_), samples,
                             result.digests);
   }
   if (!rows.activations && !rows.predictions) return;
   std::size_t const num_rows = num_live(panel, counts);
   if (kernels_.scalar_bytes() == sizeof(float)) {
-    collect_rows<float>(lane, panel, samples, ends, num_rows, outputs, rows, result);
+    collect_rows<float>(stream, panel, samples, ends, num_rows, outputs, rows, result);
   } else {
-    collect_rows<double>(lane, panel, samples, ends, num_rows, outputs, rows, result);
+    collect_rows<double>(stream, panel, samples, ends, num_rows, outputs, rows, result);
   }
   if (wanted.digests && result.digests.empty()) result.digests = output_digests(result.activations);
   if (!wanted.activations) result.activations = {};
 }
 
-void Results::write(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
-                    PanelOutputs const& outputs, DeviceOutput const& target, BatchResult& result) {
-  SampleEnds const ends = summarize(lane, panel, counts, samples, outputs, result);
-  kernels_.write_rows(lane, panel, outputs, send(lane, end_of_samples(samples, ends), ends_), target);
+void Results::write(Stream const& stream, Panel const& panel, std::vector<int> const& counts,
+                    SampleNumbers const& samples, PanelOutputs const& outputs, DeviceOutput const& target,
+                    BatchResult& result) {
+  SampleEnds const ends = summarize(stream, panel, counts, samples, outputs, result);
+  kernels_.write_rows(stream, panel, outputs, send(stream, end_of_samples(samples, ends), ends_), target);
 }
 
 /// Sets hash, live samples and their counts.
-SampleEnds Results::summarize(Lane const& lane, Panel const& panel, std::vector<int> const& counts,
+SampleEnds Results::summarize(Stream const& stream, Panel const& panel, std::vector<int> const& counts,
                               SampleNumbers const& samples, PanelOutputs const& outputs, BatchResult& result) {
   auto const num_saturated = static_cast<std::size_t>(counts.back());
-  SampleEnds ends = find_ends(lane, panel, samples.num_samples, num_live(panel, counts), num_saturated);
-  result.activation_hash = hash_live(lane, panel, ends, outputs, samples.first_sample) +
-                           hash_saturated(lane, panel, ends, outputs, samples.first_sample);
+  SampleEnds ends = find_ends(stream, panel, samples.num_samples, num_live(panel, counts), num_saturated);
+  result.activation_hash = hash_live(stream, panel, ends, outputs, samples.first_sample) +
+                           hash_saturated(stream, panel, ends, outputs, samples.first_sample);
   result.num_saturated = ends.saturated.size();
   result.num_represented = ends.live.size() + ends.saturated.size() - num_live(panel, counts) - num_saturated;
   list_live_samples(samples, ends, result.live_samples);
   return ends;
 }
 
-SampleEnds Results::find_ends(Lane const& lane, Panel const& panel, std::size_t num_samples, std::size_t num_live,
+SampleEnds Results::find_ends(Stream const& stream, Panel const& panel, std::size_t num_samples, std::size_t num_live,
                               std::size_t num_saturated) {
   SampleEnds ends;
   auto const arrays = panel.arrays();
-  auto live = fetch(lane, arrays.ids, num_live);
-  auto saturated = fetch(lane, arrays.saturated, num_saturated);
+  auto live = fetch(stream, arrays.ids, num_live);
+  auto saturated = fetch(stream, arrays.saturated, num_saturated);
   if (arrays.represented_by == nullptr) {
     ends.live = std::move(live);
     ends.saturated = std::move(saturated);
     return ends;
   }
   ends.has_represented = true;
-  auto const represented_by = fetch(lane, arrays.represented_by, num_samples);
+  auto const represented_by = fetch(stream, arrays.represented_by, num_samples);
   std::vector<int> end_of(num_samples, kDeadSample);
   for (std::size_t position = 0; position < num_live; ++position)
     end_of[static_cast<std::size_t>(live[position])] = static_cast<int>(position);
@@ -185,55 +186,55 @@ SampleEnds Results::find_ends(Lane const& lane, Panel const& panel, std::size_t 
   return ends;
 }
 
-std::uint64_t Results::hash_live(Lane const& lane, Panel const& panel, SampleEnds const& ends,
+std::uint64_t Results::hash_live(Stream const& stream, Panel const& panel, SampleEnds const& ends,
                                  PanelOutputs const& outputs, SampleIndex first_sample) {
   if (ends.live.empty()) return 0;
   SamplesInPanel samples{panel.arrays().ids, nullptr, ends.live.size()};
   if (ends.has_represented) {
-    samples.ids = send(lane, ends.live, ids_);
-    samples.positions = send(lane, ends.positions, positions_);
+    samples.ids = send(stream, ends.live, ids_);
+    samples.positions = send(stream, ends.positions, positions_);
   }
-  return kernels_.hash(lane, panel, samples, outputs, first_sample);
+  return kernels_.hash(stream, panel, samples, outputs, first_sample);
 }
 
-std::uint64_t Results::hash_saturated(Lane const& lane, Panel const& panel, SampleEnds const& ends,
+std::uint64_t Results::hash_saturated(Stream const& stream, Panel const& panel, SampleEnds const& ends,
                                       PanelOutputs const& outputs, SampleIndex first_sample) {
   if (ends.saturated.empty()) return 0;
-  auto const* const ids = ends.has_represented ? send(lane, ends.saturated, ids_) : panel.arrays().saturated;
-  return kernels_.hash_saturated(lane, ids, ends.saturated.size(), outputs, first_sample);
+  auto const* const ids = ends.has_represented ? send(stream, ends.saturated, ids_) : panel.arrays().saturated;
+  return kernels_.hash_saturated(stream, ids, ends.saturated.size(), outputs, first_sample);
 }
 
-/// Copies `count` numbers from the device. Waits for the lane, but not for uploads of samples.
-std::vector<int> Results::fetch(Lane const& lane, int const* numbers, std::size_t count) {
+/// Copies `count` numbers from the device. Waits for the stream, but not for uploads of samples.
+std::vector<int> Results::fetch(Stream const& stream, int const* numbers, std::size_t count) {
   if (kernels_.memory().is_host()) return {numbers, numbers + count};
-  kernels_.memory().make_room_on_host(lane, fetched_, count, sizeof(int), "varve::results");
-  lane.copy_to_host(fetched_.data(), numbers, count * sizeof(int));
-  lane.fence("varve: results have arrived");
+  kernels_.memory().make_room_on_host(stream, fetched_, count, sizeof(int), "varve::results");
+  stream.copy_to_host(fetched_.data(), numbers, count * sizeof(int));
+  stream.fence("varve: results have arrived");
   return {fetched_.as<int>(), fetched_.as<int>() + count};
 }
 
 /// Copies numbers from the host to `room` on the device, which grows if necessary.
-int const* Results::send(Lane const& lane, std::vector<int> const& numbers, DeviceBytes& room) {
-  kernels_.memory().make_room(lane, room, numbers.size(), sizeof(int), "varve::results");
-  lane.copy_to_device(room.data(), numbers.data(), numbers.size() * sizeof(int));
+int const* Results::send(Stream const& stream, std::vector<int> const& numbers, DeviceBytes& room) {
+  kernels_.memory().make_room(stream, room, numbers.size(), sizeof(int), "varve::results");
+  stream.copy_to_device(room.data(), numbers.data(), numbers.size() * sizeof(int));
   return room.as<int>();
 }
 
 /// Copies the panel's last activations to the host in blocks of rows and keeps the wanted results. Saturated samples
 /// have equal activations, so their prediction is output 0.
 template <class Scalar>
-void Results::collect_rows(Lane const& lane, Panel const& panel, SampleNumbers const& samples, SampleEnds const& ends,
-                           std::size_t num_rows, PanelOutputs const& outputs, WantedOutputs wanted,
-                           BatchResult& result) {
+void Results::collect_rows(Stream const& stream, Panel const& panel, SampleNumbers const& samples,
+                           SampleEnds const& ends, std::size_t num_rows, PanelOutputs const& outputs,
+                           WantedOutputs wanted, BatchResult& result) {
   std::size_t const width = outputs.num_outputs;
   Rows rows;
   std::vector<NeuronIndex> largest(wanted.predictions ? num_rows : 0, 0);
-  constexpr std::size_t most_values = std::size_t(1) << 25U;
-  std::size_t const rows_at_a_time = std::max<std::size_t>(1, most_values / std::max<std::size_t>(1, width));
+  constexpr std::size_t max_values = std::size_t(1) << 25U;
+  std::size_t const rows_at_a_time = std::max<std::size_t>(1, max_values / std::max<std::size_t>(1, width));
   for (std::size_t first = 0; first < num_rows; first += rows_at_a_time) {
     std::size_t const count = std::min(rows_at_a_time, num_rows - first);
     std::vector<Scalar> dense(count * width);
-    kernels_.gather_rows(lane, panel, outputs, first, count, dense.data());
+    kernels_.gather_rows(stream, panel, outputs, first, count, dense.data());
     if (wanted.predictions) {
       for_each_on_host_threads(count, [&](std::size_t row) {
         auto const* const numbers = dense.data() + row * width;

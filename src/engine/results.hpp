@@ -28,30 +28,30 @@ public:
   explicit Results(KernelSet const& kernels) : kernels_(kernels) {}
 
   /// The number of live samples after each list of the last run; last element: samples that left saturated.
-  std::vector<int> fetch_counts(Lane const& lane, Panel const& panel);
+  std::vector<int> fetch_counts(Stream const& stream, Panel const& panel);
 
   /// Sets the members of `result` that depend on the last activations.
-  void collect(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
+  void collect(Stream const& stream, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
                PanelOutputs const& outputs, WantedOutputs wanted, BatchResult& result);
 
   /// collect(), and also writes the last activations, including zeros, to a matrix [samples, outputs] in device memory.
   /// Does not fence afterwards.
-  void write(Lane const& lane, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
+  void write(Stream const& stream, Panel const& panel, std::vector<int> const& counts, SampleNumbers const& samples,
              PanelOutputs const& outputs, DeviceOutput const& target, BatchResult& result);
 
 private:
-  SampleEnds summarize(Lane const& lane, Panel const& panel, std::vector<int> const& counts,
+  SampleEnds summarize(Stream const& stream, Panel const& panel, std::vector<int> const& counts,
                        SampleNumbers const& samples, PanelOutputs const& outputs, BatchResult& result);
-  SampleEnds find_ends(Lane const& lane, Panel const& panel, std::size_t num_samples, std::size_t num_live,
+  SampleEnds find_ends(Stream const& stream, Panel const& panel, std::size_t num_samples, std::size_t num_live,
                        std::size_t num_saturated);
-  std::uint64_t hash_live(Lane const& lane, Panel const& panel, SampleEnds const& ends, PanelOutputs const& outputs,
+  std::uint64_t hash_live(Stream const& stream, Panel const& panel, SampleEnds const& ends, PanelOutputs const& outputs,
                           SampleIndex first_sample);
-  std::uint64_t hash_saturated(Lane const& lane, Panel const& panel, SampleEnds const& ends,
+  std::uint64_t hash_saturated(Stream const& stream, Panel const& panel, SampleEnds const& ends,
                                PanelOutputs const& outputs, SampleIndex first_sample);
-  std::vector<int> fetch(Lane const& lane, int const* numbers, std::size_t count);
-  int const* send(Lane const& lane, std::vector<int> const& numbers, DeviceBytes& room);
+  std::vector<int> fetch(Stream const& stream, int const* numbers, std::size_t count);
+  int const* send(Stream const& stream, std::vector<int> const& numbers, DeviceBytes& room);
   template <class Scalar>
-  void collect_rows(Lane const& lane, Panel const& panel, SampleNumbers const& samples, SampleEnds const& ends,
+  void collect_rows(Stream const& stream, Panel const& panel, SampleNumbers const& samples, SampleEnds const& ends,
                     std::size_t num_rows, PanelOutputs const& outputs, WantedOutputs wanted, BatchResult& result);
 
   KernelSet const& kernels_;

@@ -18,7 +18,7 @@ using NarrowColumn = std::uint16_t;
 
 } // namespace
 
-void NumberLane::begin(Lane const& lane, void* target, std::size_t count, bool uses_numbers) {
+void NumberLane::begin(Stream const& lane, void* target, std::size_t count, bool uses_numbers) {
   target_ = target;
   count_ = count;
   if (is_in_place_) {
@@ -30,11 +30,11 @@ void NumberLane::begin(Lane const& lane, void* target, std::size_t count, bool u
   if (is_narrow()) memory_->make_room(lane, narrow_, count, narrow_bytes_, "varve::staged_samples");
 }
 
-void NumberLane::send(Lane const& lane, std::size_t first, std::size_t count) const {
+void NumberLane::send(Stream const& lane, std::size_t first, std::size_t count) const {
   if (!is_in_place_) send_from(lane, numbers<std::byte>() + first * narrow_bytes_, first, count);
 }
 
-void NumberLane::send_from(Lane const& lane, void const* from, std::size_t first, std::size_t count) const {
+void NumberLane::send_from(Stream const& lane, void const* from, std::size_t first, std::size_t count) const {
   auto* const arrival = is_narrow() ? narrow_.data() : static_cast<std::byte*>(target_);
   lane.copy_to_device(arrival + first * narrow_bytes_, from, count * narrow_bytes_);
 }
@@ -60,7 +60,7 @@ SampleCopy::SampleCopy(DeviceMemory const& memory, WidenLaunches widen, std::siz
       is_in_place_(is_in_place),
       input_name_(std::move(input_name)),
       chunk_length_(chunk_length),
-      lane_(memory.new_lane()),
+      lane_(memory.new_stream()),
       pointers_(memory, is_in_place, sizeof(EdgeOffset), sizeof(EdgeOffset)),
       columns_(memory, is_in_place, sizeof(NeuronIndex), sizeof(NeuronIndex)),
       values_(memory, is_in_place, scalar_bytes, scalar_bytes),
@@ -76,7 +76,7 @@ std::size_t SampleCopy::bytes_per_sample(std::size_t num_arrays, std::size_t ent
   return bytes + bytes / 16; // make_room() allocates a sixteenth more
 }
 
-SampleCopy::Brought SampleCopy::bring(SampleArrays& arrays, SampleBatch const& batch) {
+SampleCopy::Copied SampleCopy::copy(SampleArrays& arrays, SampleBatch const& batch) {
   std::size_t const num_pointers = batch.num_samples() + 1;
   bool const has_one_value = batch.has_one_value();
   copied_bytes_ = 0;
@@ -88,7 +88,7 @@ SampleCopy::Brought SampleCopy::bring(SampleArrays& arrays, SampleBatch const& b
   samples.num_entries = batch.num_entries();
   samples.value_stride = has_one_value ? 0 : 1;
   samples.columns = columns_in_place(batch);
-  samples.values = has_one_value ? bring_one_value(arrays, batch) : values_in_place(batch);
+  samples.values = has_one_value ? copy_one_value(arrays, batch) : values_in_place(batch);
 
   Wanted const wanted{samples.columns == nullptr, samples.values == nullptr};
   make_room(arrays.row_pointers, num_pointers, sizeof(EdgeOffset));
@@ -125,7 +125,7 @@ double const* SampleCopy::values_in_place(SampleBatch const& batch) const {
   return rows.values().data() + rows.first_entry();
 }
 
-void const* SampleCopy::bring_one_value(SampleArrays& arrays, SampleBatch const& batch) {
+void const* SampleCopy::copy_one_value(SampleArrays& arrays, SampleBatch const& batch) {
   make_room(arrays.values, 1, scalar_bytes_);
   values_.begin(*lane_, arrays.values.data(), 1);
   double const value = batch.rows().front().values()[0];

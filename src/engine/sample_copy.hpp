@@ -23,7 +23,7 @@ public:
 
   /// Starts a transfer of `count` numbers to an array that has room for them. `uses_numbers`: false if numbers() is not
   /// used, because send_from() sends all numbers.
-  void begin(Lane const& lane, void* target, std::size_t count, bool uses_numbers = true);
+  void begin(Stream const& lane, void* target, std::size_t count, bool uses_numbers = true);
 
   /// The host memory to which any thread may write the narrow numbers before send().
   template <class Narrow>
@@ -32,11 +32,11 @@ public:
   }
 
   /// Starts the copy of numbers [first, first + count). Called by one thread at a time.
-  void send(Lane const& lane, std::size_t first, std::size_t count) const;
+  void send(Stream const& lane, std::size_t first, std::size_t count) const;
 
   /// Starts the copy of `count` numbers elsewhere on the host, instead of numbers() from `first` on. Called by one
   /// thread at a time.
-  void send_from(Lane const& lane, void const* from, std::size_t first, std::size_t count) const;
+  void send_from(Stream const& lane, void const* from, std::size_t first, std::size_t count) const;
 
   bool is_narrow() const { return narrow_bytes_ < wide_bytes_; }
   std::size_t narrow_bytes() const { return narrow_bytes_; }
@@ -78,14 +78,14 @@ public:
                                       std::size_t scalar_bytes, bool is_in_place);
 
   /// Samples that kernels can read, and the number of bytes copied.
-  struct Brought {
+  struct Copied {
     SamplesOnDevice samples;
     std::size_t copied_bytes = 0;
   };
 
   /// Copies a batch to these arrays and returns when it has arrived. In place, the result refers to the sets of the
   /// batch, which must outlive it. Not thread-safe. Throws InputError if the scalar type cannot represent a value.
-  Brought bring(SampleArrays& arrays, SampleBatch const& batch);
+  Copied copy(SampleArrays& arrays, SampleBatch const& batch);
 
 private:
   struct Wanted;
@@ -93,7 +93,7 @@ private:
 
   NeuronIndex const* columns_in_place(SampleBatch const& batch) const;
   double const* values_in_place(SampleBatch const& batch) const;
-  void const* bring_one_value(SampleArrays& arrays, SampleBatch const& batch);
+  void const* copy_one_value(SampleArrays& arrays, SampleBatch const& batch);
   void make_room(DeviceBytes& array, std::size_t count, std::size_t number_bytes) const;
   void copy(NumberLane& pointers, NumberLane& columns, SampleArrays const& arrays, SampleBatch const& batch,
             Wanted const& wanted);
@@ -116,7 +116,7 @@ private:
   std::string input_name_;
   std::size_t chunk_length_;
   std::atomic<bool> found_infinity_ = false; ///< a value is not finite in the scalar type
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Stream> lane_;
   std::mutex send_guard_;
   NumberLane pointers_, columns_, values_;
   NumberLane narrow_pointers_, narrow_columns_;

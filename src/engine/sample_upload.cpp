@@ -7,13 +7,13 @@
 
 namespace varve {
 
-SamplesOnDevice DenseSamples::read(Lane const& lane, DeviceInput const& rows, SampleIndex first_sample) {
+SamplesOnDevice DenseSamples::read(Stream const& stream, DeviceInput const& rows, SampleIndex first_sample) {
   auto const make_room = [&](DeviceBytes& array, std::size_t count, std::size_t number_bytes) {
-    kernels_.memory().make_room(lane, array, count, number_bytes, "varve::staged_samples");
+    kernels_.memory().make_room(stream, array, count, number_bytes, "varve::staged_samples");
   };
   make_room(arrays_.row_pointers, rows.num_rows + 1, sizeof(EdgeOffset));
   auto* const row_ends = arrays_.row_pointers.as<EdgeOffset>();
-  auto const found = kernels_.count_entries(lane, rows, row_ends);
+  auto const found = kernels_.count_entries(stream, rows, row_ends);
   if (found.first_bad < rows.num_rows * rows.num_columns) {
     throw InputError(input_name_ + ": sample " + std::to_string(first_sample + found.first_bad / rows.num_columns) +
                      " has a value that is not finite at neuron " + std::to_string(found.first_bad % rows.num_columns) +
@@ -22,7 +22,7 @@ SamplesOnDevice DenseSamples::read(Lane const& lane, DeviceInput const& rows, Sa
   make_room(arrays_.columns, found.num_entries, sizeof(NeuronIndex));
   make_room(arrays_.values, found.num_entries, kernels_.scalar_bytes());
   auto* const columns = arrays_.columns.as<NeuronIndex>();
-  kernels_.fill_entries(lane, rows, row_ends, found.num_entries, columns, arrays_.values.data());
+  kernels_.fill_entries(stream, rows, row_ends, found.num_entries, columns, arrays_.values.data());
   return {static_cast<int>(rows.num_rows),
           static_cast<int>(rows.num_columns),
           row_ends,
@@ -97,9 +97,9 @@ void SampleUpload::finish_upload(std::size_t num_more, SampleTraffic const& traf
 SampleTraffic SampleUpload::fill(Place& place, SampleBatch const& samples) {
   Stopwatch const time;
   place.batch = samples;
-  auto const brought = copy_.bring(place.arrays, samples);
-  place.samples = brought.samples;
-  return {time.seconds(), brought.copied_bytes};
+  auto const copied = copy_.copy(place.arrays, samples);
+  place.samples = copied.samples;
+  return {time.seconds(), copied.copied_bytes};
 }
 
 } // namespace varve

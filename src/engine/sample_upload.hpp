@@ -24,7 +24,7 @@ public:
 
   /// The samples [samples, neurons] of the rows, valid until the next call. first_sample: the number of the first one.
   /// Throws InputError, naming the sample, if a value is not finite.
-  SamplesOnDevice read(Lane const& lane, DeviceInput const& rows, SampleIndex first_sample);
+  SamplesOnDevice read(Stream const& stream, DeviceInput const& rows, SampleIndex first_sample);
 
 private:
   KernelSet const& kernels_;

@@ -43,19 +43,19 @@ public:
     phases_.assign(shares_.num_bundles(), Phase::computed);
     seconds_before_ = seconds_;
     if (cuts == shares_.cuts()) return;
-    shares_.take(cuts);
+    shares_.set_cuts(cuts);
     merges_ = new_copy(memory(), "varve::merges", std::vector<int>(shares_.merges().begin(), shares_.merges().end()));
-    if (total_.size() == 0) total_ = new_numbers<Scalar>(memory(), "varve::sums_of_part", shares_.most_own_sums());
+    if (total_.size() == 0) total_ = new_numbers<Scalar>(memory(), "varve::sums_of_part", shares_.max_own_sums());
     transport_.take_subtrees();
   }
 
   /// Gives other ranks this rank's sums of a bundle, one array for each of its subtrees, and processes messages that
-  /// have arrived. The arrays must not change until finish(). `from`: the lane of the kernels that compute the sums; it
-  /// is not waited for.
-  void send(Lane const& from, std::size_t bundle, std::vector<Sums> const& sums) {
+  /// have arrived. The arrays must not change until finish(). `from`: the stream of the kernels that compute the sums;
+  /// it is not waited for.
+  void send(Stream const& from, std::size_t bundle, std::vector<Sums> const& sums) {
     Stopwatch const time;
     own_sums_.assign(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(shares_.num_subtrees(shares_.rank())));
-    transport_.publish_sums(from, *lane_, bundle, own_sums_);
+    transport_.publish_sums(from, *stream_, bundle, own_sums_);
     phases_[bundle] = Phase::sums_left;
     poll();
     seconds_ += time.seconds();
@@ -65,7 +65,7 @@ public:
   /// been enqueued, and work enqueued on `next` afterwards waits for it. All bundles must have been sent. Returns the
   /// duration of the passes, in seconds since the step began.
   template <class AreDone>
-  double finish(Lane const& next, Stopwatch const& since_begin, AreDone const& passes_are_done) {
+  double finish(Stream const& next, Stopwatch const& since_begin, AreDone const& passes_are_done) {
     std::optional<double> passes;
     bool is_over = false;
     while (!passes || !is_over) {
@@ -81,7 +81,7 @@ public:
         if (passes) wait_seconds_ += turn.seconds();
       }
     }
-    end_of_step_->set(*lane_);
+    end_of_step_->set(*stream_);
     end_of_step_->make_wait(next);
     return *passes;
   }
@@ -135,7 +135,7 @@ private:
     case Phase::weights_travel:
       if (!exchange_->is_over(weights_of(bundle))) return false;
       for (std::size_t other = 0; other < shares_.num_ranks(); ++other)
-        if (other != shares_.rank()) transport_.take_weights(*lane_, bundle, other);
+        if (other != shares_.rank()) transport_.take_weights(*stream_, bundle, other);
       phase = Phase::computed;
       return true;
     case Phase::computed:
@@ -147,9 +147,9 @@ private:
   /// Adds the sums of all ranks for the own part of a bundle, steps its weights and makes them ready for other ranks.
   void step(std::size_t bundle) {
     auto const sums = total_.part(0, shares_.own_part(bundle).num_sums());
-    kernels_.add_subtrees(*lane_, transport_.sums(*lane_, bundle, own_sums_), merges_, sums);
-    weights_->step_part(*lane_, bundle, sums);
-    transport_.publish_weights(*lane_, bundle);
+    kernels_.add_subtrees(*stream_, transport_.sums(*stream_, bundle, own_sums_), merges_, sums);
+    weights_->step_part(*stream_, bundle, sums);
+    transport_.publish_weights(*stream_, bundle);
   }
 
   void start(int number, RankMessages const& messages) {
@@ -162,9 +162,10 @@ private:
   RankExchange* exchange_;
   Weights* weights_;
   StepShares shares_;
-  std::unique_ptr<Lane> lane_ = memory().independent_lane(LanePriority::urgent); ///< runs the work that ranks share
+  std::unique_ptr<Stream> stream_ =
+      memory().independent_stream(StreamPriority::urgent); ///< runs the work that ranks share
   StepTransport<Scalar> transport_;
-  std::unique_ptr<LaneMark> end_of_step_ = memory().new_mark();
+  std::unique_ptr<StreamMark> end_of_step_ = memory().new_mark();
   DeviceNumbers<int> merges_;
   Sums total_;                 ///< sums over all subtrees for the own part of a bundle
   std::vector<Sums> own_sums_; ///< sums of own subtrees

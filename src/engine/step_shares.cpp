@@ -11,9 +11,9 @@
 namespace varve {
 namespace {
 
-/// The bundles of a layer, each with at most most_edges edges, the last one first.
-std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t number, std::size_t most_edges) {
-  std::size_t const count = (layer.num_edges() + most_edges - 1) / most_edges;
+/// The bundles of a layer, each with at most max_edges edges, the last one first.
+std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t number, std::size_t max_edges) {
+  std::size_t const count = (layer.num_edges() + max_edges - 1) / max_edges;
   std::vector<GradientBundle> bundles;
   for (std::size_t left = layer.num_edges(), part = count; part > 0; left -= bundles.back().num_edges, --part)
     bundles.push_back({number, 1, 0, left / part, 0, part == count ? layer.num_outputs() : 0});
@@ -22,22 +22,21 @@ std::vector<GradientBundle> bundles_of_large(Layer const& layer, std::size_t num
 
 } // namespace
 
-std::size_t GradientParts::least_sums_of(Network const& network) {
+std::size_t GradientParts::min_sums_of(Network const& network) {
   std::size_t sums = 0;
   for (auto const& layer : network.layers()) sums += layer.num_edges() + layer.num_outputs();
-  return std::clamp(sums / 4, least_sums, 16 * least_sums);
+  return std::clamp(sums / 4, min_sums, 16 * min_sums);
 }
 
-GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_size,
-                             std::size_t most_edges)
+GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std::size_t min_size, std::size_t max_edges)
     : num_ranks_(num_ranks) {
   auto const& layers = network.layers();
   std::vector<GradientBundle> from_last; // the backward pass completes layers from the last to the first
   bool is_open = false;                  // the last bundle has room for another layer
   for (std::size_t number = layers.size(); number-- > 0;) {
     auto const& layer = layers[number];
-    if (layer.num_edges() > most_edges) {
-      auto const parts = bundles_of_large(layer, number, most_edges);
+    if (layer.num_edges() > max_edges) {
+      auto const parts = bundles_of_large(layer, number, max_edges);
       from_last.insert(from_last.end(), parts.begin(), parts.end());
       is_open = false;
       continue;
@@ -48,7 +47,7 @@ GradientParts::GradientParts(Network const& network, std::size_t num_ranks, std:
     ++bundle.num_layers;
     bundle.num_edges += layer.num_edges();
     bundle.num_outputs += layer.num_outputs();
-    is_open = bundle.num_sums() < least_size;
+    is_open = bundle.num_sums() < min_size;
   }
   bundles_.assign(from_last.rbegin(), from_last.rend());
   std::size_t first_edge = 0;

@@ -43,19 +43,19 @@ struct GradientPart {
 /// on the network, the number of ranks and the least size of a bundle.
 class GradientParts {
 public:
-  static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for least_size
+  static constexpr std::size_t one_bundle = std::numeric_limits<std::size_t>::max(); ///< for min_size
 
-  static constexpr std::size_t least_sums = std::size_t(1) << 18U; ///< default for streamed weights
+  static constexpr std::size_t min_sums = std::size_t(1) << 18U; ///< default for streamed weights
 
   /// The default least size of bundles that ranks exchange: a quarter of the network, so that three quarters are
   /// exchanged while earlier layers are computed, within [2^18, 2^22]. Each bundle costs about ten short kernels and
   /// copies, which on a GPU wait between the long kernels of the passes: with twelve bundles, the last ones came late.
-  static std::size_t least_sums_of(Network const& network);
+  static std::size_t min_sums_of(Network const& network);
 
-  /// Bundles of whole layers have at least `least_size` weights and biases, except perhaps the first and those before
-  /// large layers. Layers with more than most_edges edges are cut into bundles of at most most_edges edges.
-  GradientParts(Network const& network, std::size_t num_ranks, std::size_t least_size,
-                std::size_t most_edges = one_bundle);
+  /// Bundles of whole layers have at least `min_size` weights and biases, except perhaps the first and those before
+  /// large layers. Layers with more than max_edges edges are cut into bundles of at most max_edges edges.
+  GradientParts(Network const& network, std::size_t num_ranks, std::size_t min_size,
+                std::size_t max_edges = one_bundle);
 
   std::vector<GradientBundle> const& bundles() const { return bundles_; }
   std::size_t num_ranks() const { return num_ranks_; }
@@ -102,7 +102,7 @@ public:
   StepShares(GradientParts const& parts, std::size_t rank) : parts_(&parts), rank_(rank) {}
 
   /// Assigns the leaves [cuts[r], cuts[r + 1]) to rank r.
-  void take(std::vector<std::size_t> const& cuts) {
+  void set_cuts(std::vector<std::size_t> const& cuts) {
     cuts_ = cuts;
     std::vector<Subtree> all;
     first_subtree_.assign(1, 0);
@@ -117,7 +117,7 @@ public:
       places_.push_back(places_.back() + all.size() * own_part(bundle).num_sums());
   }
 
-  std::vector<std::size_t> const& cuts() const { return cuts_; } ///< empty before take()
+  std::vector<std::size_t> const& cuts() const { return cuts_; } ///< empty before set_cuts()
   std::size_t rank() const { return rank_; }
   std::size_t num_ranks() const { return first_subtree_.size() - 1; }
   std::size_t num_bundles() const { return parts_->bundles().size(); }
@@ -125,7 +125,7 @@ public:
   std::size_t first_subtree(std::size_t rank) const { return first_subtree_[rank]; }
   std::size_t num_subtrees(std::size_t rank) const { return first_subtree_[rank + 1] - first_subtree_[rank]; }
   std::size_t num_subtrees() const { return first_subtree_.back(); }
-  std::size_t most_subtrees() const { ///< the most subtrees of a rank, at least one
+  std::size_t max_subtrees() const { ///< the most subtrees of a rank, at least one
     std::size_t most = 1;
     for (std::size_t rank = 0; rank < num_ranks(); ++rank) most = std::max(most, num_subtrees(rank));
     return most;
@@ -135,7 +135,7 @@ public:
   GradientBundle const& bundle(std::size_t number) const { return parts_->bundles()[number]; }
   GradientPart part(std::size_t bundle, std::size_t rank) const { return parts_->part(bundle, rank); }
   GradientPart own_part(std::size_t bundle) const { return parts_->part(bundle, rank_); }
-  std::size_t most_own_sums() const { ///< the most own sums of a bundle
+  std::size_t max_own_sums() const { ///< the most own sums of a bundle
     std::size_t most = 0;
     for (std::size_t bundle = 0; bundle < num_bundles(); ++bundle) most = std::max(most, own_part(bundle).num_sums());
     return most;

@@ -66,7 +66,7 @@ public:
 
   /// Call when the subtrees of ranks have changed. Collective.
   void take_subtrees() {
-    if (reads_peers_ && (!peers_ || peer_subtrees_ < shares_->most_subtrees())) open_peers();
+    if (reads_peers_ && (!peers_ || peer_subtrees_ < shares_->max_subtrees())) open_peers();
     if (!peers_) make_room_for_messages();
     std::vector<Scalar const*> places;
     for (std::size_t bundle = 0; bundle < shares_->num_bundles(); ++bundle)
@@ -78,7 +78,7 @@ public:
   }
 
   /// Makes own sums of a bundle ready for other ranks, after the work enqueued on `from`.
-  void publish_sums(Lane const& from, Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
+  void publish_sums(Stream const& from, Stream const& stream, std::size_t bundle, std::vector<Sums> const& own) {
     auto const& whole = shares_->bundle(bundle);
     if (peers_) {
       for (std::size_t subtree = 0; subtree < own.size(); ++subtree)
@@ -87,13 +87,13 @@ public:
       return;
     }
     computed_->set(from);
-    computed_->make_wait(lane);
+    computed_->make_wait(stream);
     sums_h_.resize(own.size());
     for (std::size_t subtree = 0; subtree < own.size(); ++subtree) {
       if (memory_.is_host() || sums_h_[subtree].size() != own[subtree].size()) sums_h_[subtree] = on_host(own[subtree]);
-      to_host(lane, sums_h_[subtree], own[subtree], whole.first_sum(), whole.num_sums());
+      to_host(stream, sums_h_[subtree], own[subtree], whole.first_sum(), whole.num_sums());
     }
-    marks_[bundle]->set(lane);
+    marks_[bundle]->set(stream);
   }
 
   /// True if the copies of publish_sums() or publish_weights() for messages are complete.
@@ -118,19 +118,19 @@ public:
     return messages;
   }
 
-  /// Addresses of the sums of all subtrees for the own part of a bundle, valid for work enqueued on `lane` afterwards.
-  /// The messages about them must have arrived.
-  SumsTable<Scalar> sums(Lane const& lane, std::size_t bundle, std::vector<Sums> const& own) {
+  /// Addresses of the sums of all subtrees for the own part of a bundle, valid for work enqueued on `stream`
+  /// afterwards. The messages about them must have arrived.
+  SumsTable<Scalar> sums(Stream const& stream, std::size_t bundle, std::vector<Sums> const& own) {
     auto const part = shares_->own_part(bundle);
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) {
-      if (peers_) sums_mark(rank, bundle).make_wait(lane);
+      if (peers_) sums_mark(rank, bundle).make_wait(stream);
       for (std::size_t subtree = 0; subtree < shares_->num_subtrees(rank) && !peers_; ++subtree) {
         auto const place = received_place(bundle, rank, subtree);
         if (rank != shares_->rank()) {
-          to_device(lane, received_, received_h_, place, part.num_sums());
+          to_device(stream, received_, received_h_, place, part.num_sums());
         } else if (part.num_sums() > 0) {
-          lane.copy_on_device(received_.data() + place, own[subtree].data() + part.first_sum,
-                              part.num_sums() * sizeof(Scalar));
+          stream.copy_on_device(received_.data() + place, own[subtree].data() + part.first_sum,
+                                part.num_sums() * sizeof(Scalar));
         }
       }
     }
@@ -139,18 +139,18 @@ public:
   }
 
   /// Makes the new weights and biases of the own part ready for other ranks.
-  void publish_weights(Lane const& lane, std::size_t bundle) {
+  void publish_weights(Stream const& stream, std::size_t bundle) {
     auto const part = shares_->own_part(bundle);
     if (peers_) {
       auto const rank = shares_->rank();
-      copy_part(lane, peer_weights(rank), weights_->weights(), part.first_edge, part.num_edges());
-      copy_part(lane, peer_bias(rank), weights_->bias(), part.first_output, part.num_outputs());
-      weights_mark(rank, bundle).set(lane);
+      copy_part(stream, peer_weights(rank), weights_->weights(), part.first_edge, part.num_edges());
+      copy_part(stream, peer_bias(rank), weights_->bias(), part.first_output, part.num_outputs());
+      weights_mark(rank, bundle).set(stream);
       return;
     }
-    to_host(lane, weights_h_, weights_->weights(), part.first_edge, part.num_edges());
-    to_host(lane, bias_h_, weights_->bias(), part.first_output, part.num_outputs());
-    marks_[bundle]->set(lane);
+    to_host(stream, weights_h_, weights_->weights(), part.first_edge, part.num_edges());
+    to_host(stream, bias_h_, weights_->bias(), part.first_output, part.num_outputs());
+    marks_[bundle]->set(stream);
   }
 
   RankMessages weights_messages(std::size_t bundle) {
@@ -173,16 +173,16 @@ public:
   }
 
   /// Copies the new weights and biases of another rank's part to the arrays.
-  void take_weights(Lane const& lane, std::size_t bundle, std::size_t other) {
+  void take_weights(Stream const& stream, std::size_t bundle, std::size_t other) {
     auto const part = shares_->part(bundle, other);
     if (peers_) {
-      weights_mark(other, bundle).make_wait(lane);
-      weights_->take_part(lane, part, peer_weights(other), peer_bias(other));
+      weights_mark(other, bundle).make_wait(stream);
+      weights_->take_part(stream, part, peer_weights(other), peer_bias(other));
       return;
     }
-    to_device(lane, weights_->weights(), weights_h_, part.first_edge, part.num_edges());
-    to_device(lane, weights_->bias(), bias_h_, part.first_output, part.num_outputs());
-    weights_->take_part(lane, part, weights_->weights(), weights_->bias());
+    to_device(stream, weights_->weights(), weights_h_, part.first_edge, part.num_edges());
+    to_device(stream, weights_->bias(), bias_h_, part.first_output, part.num_outputs());
+    weights_->take_part(stream, part, weights_->weights(), weights_->bias());
   }
 
   /// See Training::exchange_way(); after take_subtrees().
@@ -194,7 +194,7 @@ private:
   /// Allocates memory for the present subtrees if all ranks can read each other's; else sets obstacle_ to the reason.
   void open_peers() {
     close_peers(); // memory is freed before more is allocated
-    peer_subtrees_ = shares_->most_subtrees();
+    peer_subtrees_ = shares_->max_subtrees();
     auto const bytes = peer_bytes(weights_->num_outputs(), weights_->num_edges(), num_sums(), peer_subtrees_);
     peers_ = std::make_unique<MachineMemory>(
         memory_, exchange_->rank(), [&](std::string const& text) { return exchange_->gather(text); },
@@ -286,21 +286,21 @@ private:
   /// Copy numbers to the same places of another array: on the device, or between an array and its host memory, which is
   /// a no-op on CPUs. They do not fence.
   template <class Number>
-  static void copy_part(Lane const& lane, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
+  static void copy_part(Stream const& stream, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
                         std::size_t first, std::size_t count) {
-    if (count > 0) lane.copy_on_device(to.data() + first, from.data() + first, count * sizeof(Number));
+    if (count > 0) stream.copy_on_device(to.data() + first, from.data() + first, count * sizeof(Number));
   }
   template <class Number>
-  void to_host(Lane const& lane, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from, std::size_t first,
-               std::size_t count) const {
+  void to_host(Stream const& stream, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
+               std::size_t first, std::size_t count) const {
     if (count > 0 && !memory_.is_host())
-      lane.copy_to_host(to.data() + first, from.data() + first, count * sizeof(Number));
+      stream.copy_to_host(to.data() + first, from.data() + first, count * sizeof(Number));
   }
   template <class Number>
-  void to_device(Lane const& lane, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
+  void to_device(Stream const& stream, DeviceNumbers<Number> const& to, DeviceNumbers<Number> const& from,
                  std::size_t first, std::size_t count) const {
     if (count > 0 && !memory_.is_host())
-      lane.copy_to_device(to.data() + first, from.data() + first, count * sizeof(Number));
+      stream.copy_to_device(to.data() + first, from.data() + first, count * sizeof(Number));
   }
 
   DeviceMemory const& memory_;
@@ -318,10 +318,10 @@ private:
   // for messages
   Sums weights_h_;
   DeviceNumbers<double> bias_h_;
-  Sums received_, received_h_;                   ///< sums for the own parts: [bundle][subtree][sum]
-  std::vector<Sums> sums_h_;                     ///< [own subtree]
-  std::vector<std::unique_ptr<LaneMark>> marks_; ///< [bundle]: set after the last copies to the host
-  std::unique_ptr<LaneMark> computed_;
+  Sums received_, received_h_;                     ///< sums for the own parts: [bundle][subtree][sum]
+  std::vector<Sums> sums_h_;                       ///< [own subtree]
+  std::vector<std::unique_ptr<StreamMark>> marks_; ///< [bundle]: set after the last copies to the host
+  std::unique_ptr<StreamMark> computed_;
 };
 
 } // namespace varve

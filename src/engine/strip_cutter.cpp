@@ -14,13 +14,13 @@ void StripCutter::cut(NetworkSource const& source) {
   auto const numbers = store_.layers_too_large();
   for (std::size_t const number : numbers) {
     Layer const layer = source.layer(number);
-    if (!fits(least_bytes(layer, number))) refuse(source, numbers);
+    if (!fits(min_bytes(layer, number))) refuse(source, numbers);
     cut_layer(layer, number);
   }
 }
 
-std::size_t StripCutter::least_bytes(Layer const& layer, std::size_t number) const {
-  return least_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
+std::size_t StripCutter::min_bytes(Layer const& layer, std::size_t number) const {
+  return min_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
 }
 
 /// Throws the error that names the memory needed by the layers of these numbers.
@@ -28,7 +28,7 @@ void StripCutter::refuse(NetworkSource const& source, std::vector<std::size_t> c
   std::size_t most = 0;
   std::size_t largest = 0;
   for (std::size_t const number : numbers) {
-    std::size_t const bytes = least_bytes(source.layer(number), number);
+    std::size_t const bytes = min_bytes(source.layer(number), number);
     if (bytes > most) largest = number;
     most = std::max(most, bytes);
   }
@@ -38,7 +38,7 @@ void StripCutter::refuse(NetworkSource const& source, std::vector<std::size_t> c
 void StripCutter::cut_layer(Layer const& layer, std::size_t number) {
   constexpr std::size_t strips_at_a_time = 16;
   PlannedLayer& planned = planned_[number];
-  std::size_t const most = std::max(most_strip_bytes(store_.room_for_stream()), least_bytes(layer, number));
+  std::size_t const most = std::max(max_strip_bytes(store_.room_for_stream()), min_bytes(layer, number));
   planned.choice = chooser_.in_strips(layer, planned.choice);
   auto const strips = cut_into_strips(layer.weights, chooser_.strip_shape(layer, planned.choice), most);
   for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {

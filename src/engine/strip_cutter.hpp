@@ -22,7 +22,7 @@ public:
   void cut(NetworkSource const& source);
 
 private:
-  std::size_t least_bytes(Layer const& layer, std::size_t number) const;
+  std::size_t min_bytes(Layer const& layer, std::size_t number) const;
   bool fits(std::size_t strip_bytes) const { return 2 * strip_bytes <= store_.room_for_stream().most; }
   [[noreturn]] void refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const;
   void cut_layer(Layer const& layer, std::size_t number);

@@ -50,14 +50,14 @@ public:
   }
 
   /// The first owned edge, in training order, and the first owned output with a moment that is not finite.
-  std::optional<std::size_t> first_bad_edge(Lane const& lane) const {
+  std::optional<std::size_t> first_bad_edge(Stream const& stream) const {
     return first_bad([&](int moment, Owned const& owned, std::size_t bundle) {
-      return std::pair(kernels_->first_bad(lane, of_weights(moment, bundle)), owned.part.first_edge);
+      return std::pair(kernels_->first_bad(stream, of_weights(moment, bundle)), owned.part.first_edge);
     });
   }
-  std::optional<std::size_t> first_bad_output(Lane const& lane) const {
+  std::optional<std::size_t> first_bad_output(Stream const& stream) const {
     return first_bad([&](int moment, Owned const& owned, std::size_t bundle) {
-      return std::pair(kernels_->first_bad_bias(lane, of_bias(moment, bundle)), owned.part.first_output);
+      return std::pair(kernels_->first_bad_bias(stream, of_bias(moment, bundle)), owned.part.first_output);
     });
   }
 

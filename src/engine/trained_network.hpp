@@ -41,8 +41,8 @@ public:
         options_(options),
         plan_(plan),
         growth_limits_(limits_of_growth<Scalar>(network, options)),
-        lane_(kernels_->memory().default_lane()),
-        weight_lane_(weight_kernels().memory().default_lane()),
+        stream_(kernels_->memory().default_stream()),
+        weight_stream_(weight_kernels().memory().default_stream()),
         weights_(weight_kernels(), network, options.optimizer, parts_for(network, options, plan),
                  options.exchange ? options.exchange->rank() : 0, formats,
                  host_kernels_ ? &kernels_->memory() : nullptr),
@@ -87,7 +87,7 @@ public:
       bool const is_last = &pass == &passes.back();
       if (is_repeated) {
         repeat(set, rows, pass);
-        weights_.launch_end(*weight_lane_); // before the host waits
+        weights_.launch_end(*weight_stream_); // before the host waits
       } else {
         forward(set, rows, pass);
         backward(pass, is_last);
@@ -98,9 +98,9 @@ public:
       losses.seconds = share(passes.empty(), time);
       if (!passes.empty()) add_losses(losses); // after the last messages, because a device may not have been waited for
     }
-    if (!is_repeated) weights_.launch_end(*weight_lane_);
+    if (!is_repeated) weights_.launch_end(*weight_stream_);
     auto const sum = sum_over_ranks(losses, cuts, true);
-    weights_.end_step(*weight_lane_);
+    weights_.end_step(*weight_stream_);
     if (!shared_) times_.compute_seconds += time.seconds();
     return sum;
   }
@@ -117,7 +117,7 @@ public:
         rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
     std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
     auto const moved = evolve_pattern<Scalar>(
-        *kernels_, *lane_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+        *kernels_, *stream_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
           forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
@@ -141,7 +141,7 @@ public:
   }
 
   void require_finite_moments() override {
-    varve::require_finite_moments(*weight_lane_, weights_, shared_ ? options_.exchange.get() : nullptr);
+    varve::require_finite_moments(*weight_stream_, weights_, shared_ ? options_.exchange.get() : nullptr);
   }
 
   Network network() const override { return weights_.network(); }
@@ -176,10 +176,10 @@ private:
   /// A single rank takes its step in one piece, unless the host steps layers while the device computes others.
   static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
     if (plan.streams_weights)
-      return {network, num_ranks(options), options.least_bundle.value_or(GradientParts::least_sums), plan.strip_size};
+      return {network, num_ranks(options), options.min_bundle.value_or(GradientParts::min_sums), plan.strip_size};
     bool const is_one = num_ranks(options) == 1;
     return {network, num_ranks(options),
-            is_one ? GradientParts::one_bundle : options.least_bundle.value_or(GradientParts::least_sums_of(network))};
+            is_one ? GradientParts::one_bundle : options.min_bundle.value_or(GradientParts::min_sums_of(network))};
   }
 
   /// The passes over this rank's leaves.
@@ -194,8 +194,8 @@ private:
   }
 
   void forward(std::size_t set, std::span<std::uint64_t const> rows) {
-    passes_.take(*lane_, sets_.at(set), rows);
-    passes_.forward(*lane_, sets_.at(set));
+    passes_.select_rows(*stream_, sets_.at(set), rows);
+    passes_.forward(*stream_, sets_.at(set));
   }
   void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     forward(set, rows_of(pass, rows));
@@ -205,22 +205,22 @@ private:
   /// step.
   void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     auto const& samples = sets_.at(set);
-    passes_.take(*lane_, samples, rows_of(pass, rows));
+    passes_.select_rows(*stream_, samples, rows_of(pass, rows));
     prepare_sums(pass);
-    launches_.run(*lane_, {set, rows.size()}, [&](Lane const& lane) {
-      passes_.forward(lane, samples);
-      passes_.backward(lane, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+    launches_.run(*stream_, {set, rows.size()}, [&](Stream const& stream) {
+      passes_.forward(stream, samples);
+      passes_.backward(stream, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
       return 0; // the host reads nothing from the device
     });
     auto const& bundle = weights_.parts().bundles().front();
     merge(bundle, pass.subtrees.back());
-    weights_.step_part(*weight_lane_, 0, part_of_bundle(sums_.front(), bundle));
+    weights_.step_part(*weight_stream_, 0, part_of_bundle(sums_.front(), bundle));
   }
 
   /// Waits for the pass in progress and adds its losses.
   void add_losses(RankLosses& losses) {
     std::vector<double> found;
-    passes_.add_losses(*lane_, found, losses.num_right);
+    passes_.add_losses(*stream_, found, losses.num_right);
     losses.add(found, leaf);
   }
 
@@ -236,7 +236,7 @@ private:
     auto const& bundles = weights_.parts().bundles();
     prepare_sums(pass);
     std::size_t bundle = bundles.size();
-    passes_.backward(*lane_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
+    passes_.backward(*stream_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
       while (bundle > 0 && bundles[bundle - 1].first_layer >= layer && bundles[bundle - 1].first_edge >= first_edge)
         end_bundle(--bundle, pass.subtrees.back(), is_last);
     });
@@ -248,9 +248,9 @@ private:
     merge(whole, subtree);
     if (!is_last) return;
     if (shared_) {
-      shared_->send(*weight_lane_, bundle, sums_);
+      shared_->send(*weight_stream_, bundle, sums_);
     } else {
-      weights_.step_part(*weight_lane_, bundle, part_of_bundle(sums_.front(), whole));
+      weights_.step_part(*weight_stream_, bundle, part_of_bundle(sums_.front(), whole));
     }
   }
 
@@ -272,7 +272,7 @@ private:
   void merge(GradientBundle const& bundle, PassSubtree const& last) {
     for (std::size_t merge = 0; merge < last.merges; ++merge) {
       std::size_t const top = last.place - merge;
-      weight_kernels().merge_subtrees(*weight_lane_, part_of_bundle(sums_[top - 1], bundle),
+      weight_kernels().merge_subtrees(*weight_stream_, part_of_bundle(sums_[top - 1], bundle),
                                       part_of_bundle(sums_[top], bundle));
     }
   }
@@ -282,9 +282,9 @@ private:
   double share(bool has_no_leaves, Stopwatch const& time) {
     if (has_no_leaves)
       for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
-        shared_->send(*weight_lane_, bundle, sums_);
-    end_of_passes_->set(*lane_);
-    return shared_->finish(*weight_lane_, time, [&] { return end_of_passes_->is_reached(); });
+        shared_->send(*weight_stream_, bundle, sums_);
+    end_of_passes_->set(*stream_);
+    return shared_->finish(*weight_stream_, time, [&] { return end_of_passes_->is_reached(); });
   }
 
   /// The loss over all ranks' leaves. After a step, updates the ranks' speeds, except after the first one, which
@@ -317,7 +317,7 @@ private:
   TrainingOptions options_;
   TrainingPlan plan_;
   GrowthLimits growth_limits_;
-  std::unique_ptr<Lane> lane_, weight_lane_;
+  std::unique_ptr<Stream> stream_, weight_stream_;
   TrainedWeights<Scalar> weights_;
   TrainingPasses<Scalar> passes_;
   std::vector<TrainingSet<Scalar>> sets_;
@@ -326,7 +326,7 @@ private:
   RepeatedLaunches<std::pair<std::size_t, std::size_t>, int> launches_;
   LeafShares shares_;
   std::optional<SharedStep<Scalar>> shared_; ///< with several ranks only
-  std::unique_ptr<LaneMark> end_of_passes_;
+  std::unique_ptr<StreamMark> end_of_passes_;
   TrainingTimes times_;
 };
 

@@ -100,53 +100,54 @@ public:
   }
 
   /// Steps this rank's part of a bundle. sums: the sums of its gradients, weights first. Does not fence.
-  void step_part(Lane const& lane, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
+  void step_part(Stream const& stream, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
     auto const part = parts_.part(bundle, rank_);
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
       std::size_t const first = stretch.first - part.first_edge;
       std::size_t const last = stretch.last - part.first_edge;
-      kernels_->update(
-          lane, {by_input_.part(stretch.first, stretch.last), part_if_any(moments_.of_weights(0, bundle), first, last),
-                 part_if_any(moments_.of_weights(1, bundle), first, last), sums.part(first, last), copies_of(stretch),
-                 places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
-      turn(lane, stretch);
+      kernels_->update(stream,
+                       {by_input_.part(stretch.first, stretch.last),
+                        part_if_any(moments_.of_weights(0, bundle), first, last),
+                        part_if_any(moments_.of_weights(1, bundle), first, last), sums.part(first, last),
+                        copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
+      turn(stream, stretch);
     }
-    kernels_->update_bias(lane, {bias_.part(part.first_output, part.last_output),
-                                 moments_.of_bias(0, bundle),
-                                 moments_.of_bias(1, bundle),
-                                 sums.part(part.num_edges(), part.num_sums()),
-                                 {},
-                                 {},
-                                 bad_.on_device(),
-                                 bias_factors_,
-                                 optimizer_.kind});
+    kernels_->update_bias(stream, {bias_.part(part.first_output, part.last_output),
+                                   moments_.of_bias(0, bundle),
+                                   moments_.of_bias(1, bundle),
+                                   sums.part(part.num_edges(), part.num_sums()),
+                                   {},
+                                   {},
+                                   bad_.on_device(),
+                                   bias_factors_,
+                                   optimizer_.kind});
   }
 
   /// Copies the weights and biases of a part that another rank has stepped from arrays like weights() and bias(). These
   /// may be the same arrays, or be in the memory of another device. Does not fence.
-  void take_part(Lane const& lane, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
+  void take_part(Stream const& stream, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
                  DeviceNumbers<double> const& bias) {
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      kernels_->take(lane, {weights.part(stretch.first, stretch.last),
-                            taken(by_input_, weights.data(), stretch.first, stretch.last), copies_of(stretch),
-                            places_of(stretch), bad_.on_device()});
-      turn(lane, stretch);
+      kernels_->store(stream, {weights.part(stretch.first, stretch.last),
+                               taken(by_input_, weights.data(), stretch.first, stretch.last), copies_of(stretch),
+                               places_of(stretch), bad_.on_device()});
+      turn(stream, stretch);
     }
-    kernels_->take_bias(lane, {bias.part(part.first_output, part.last_output),
-                               taken(bias_, bias.data(), part.first_output, part.last_output),
-                               {},
-                               {},
-                               bad_.on_device()});
+    kernels_->store_bias(stream, {bias.part(part.first_output, part.last_output),
+                                  taken(bias_, bias.data(), part.first_output, part.last_output),
+                                  {},
+                                  {},
+                                  bad_.on_device()});
   }
 
   /// Launches the remaining work after all parts are stepped. Does not fence.
-  void launch_end(Lane const& lane) {
-    fill_dense(lane);
-    bad_.bring_back(lane, 1);
+  void launch_end(Stream const& stream) {
+    fill_dense(stream);
+    bad_.copy_back(stream, 1);
   }
   /// Waits for the end of a step, after launch_end(). Throws DivergenceError if a weight or bias is not finite.
-  void end_step(Lane const& lane) {
-    lane.fence("varve: a training step is done");
+  void end_step(Stream const& stream) {
+    stream.fence("varve: a training step is done");
     if (bad_[0] != 0) fail();
   }
 
@@ -214,15 +215,15 @@ public:
 private:
   /// Copies a network to the device.
   void take(Network const& network) {
-    std::size_t const least_turned_weights = kernels_->traits().least_turned_weights;
+    std::size_t const min_transposed_weights = kernels_->traits().min_transposed_weights;
     std::vector<Scalar> by_input;
     std::vector<Scalar> by_output;
     std::vector<std::uint32_t> places;
     std::vector<double> bias;
     for (auto const& layer : network.layers()) {
-      auto const turned = transposed(layer.weights);
+      auto const by_input = transposed(layer.weights);
       auto const& parts = parts_.bundle_of(layers_.size());
-      OfLayer own{kernels_->upload_pattern(layer.weights, turned),
+      OfLayer own{kernels_->upload_pattern(layer.weights, by_input),
                   {},
                   {},
                   {},
@@ -239,7 +240,7 @@ private:
                               "weights of all layers of a training"); // for places
       auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
       by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
-      for (auto const edge : turned.edges) {
+      for (auto const edge : by_input.edges) {
         auto const weight = static_cast<Scalar>(layer.weights.value(edge));
         by_input.push_back(weight);
         by_output[own.first_stored + stored[edge]] = weight;
@@ -247,11 +248,12 @@ private:
       }
       if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
         own.dense_by_input = new_weights("varve::dense_weights", own.num_places());
-        own.dense_places = new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, turned));
+        own.dense_places =
+            new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, by_input));
       }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
       bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
-      if (has_all && own.num_places() >= least_turned_weights) transposed_layers_.push_back(layers_.size());
+      if (has_all && own.num_places() >= min_transposed_weights) transposed_layers_.push_back(layers_.size());
       layers_.push_back(own);
       shapes_.push_back(layer);
       shapes_.back().weights.values.clear();
@@ -262,9 +264,9 @@ private:
     bias_ = new_copy(kernels_->memory(), "varve::bias", bias);
     bad_ = MirroredArray<int>(kernels_->memory(), "varve::bad", 1);
     for (auto& layer : layers_) view_arrays(layer);
-    auto const lane = kernels_->memory().default_lane();
-    fill_dense(*lane);
-    lane->fence("varve: dense layers are there");
+    auto const stream = kernels_->memory().default_stream();
+    fill_dense(*stream);
+    stream->fence("varve: dense layers are there");
   }
 
   /// An array of zeros in the weights' memory.
@@ -283,17 +285,17 @@ private:
   /// Neighbouring edges, in training order, whose weights are written to by_output_ in the same way.
   struct Stretch {
     std::size_t first, last;
-    OfLayer const* turned; ///< the layer whose weights are transposed in blocks; null: weights are copied one by one
+    OfLayer const* transposed; ///< the layer whose weights are transposed in blocks; null: they are copied one by one
   };
 
   /// The stretches of these edges: each layer that is transposed alone, and the edges between such layers.
   std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
     std::vector<Stretch> stretches;
     for (std::size_t begin = first; begin < last;) {
-      auto const turned = std::ranges::find_if(transposed_layers_, [&](std::size_t number) {
+      auto const found = std::ranges::find_if(transposed_layers_, [&](std::size_t number) {
         return layers_[number].first_edge + layers_[number].edges.num_edges() > begin;
       });
-      auto const* layer = turned == transposed_layers_.end() ? nullptr : &layers_[*turned];
+      auto const* layer = found == transposed_layers_.end() ? nullptr : &layers_[*found];
       bool const is_within = layer != nullptr && layer->first_edge <= begin;
       std::size_t const end = layer == nullptr ? last
                               : is_within      ? layer->first_edge + layer->edges.num_edges()
@@ -305,16 +307,16 @@ private:
   }
 
   /// The array to which a step writes the weights of a stretch by output; empty if they are transposed afterwards.
-  Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.turned ? Array<Scalar>() : by_output_; }
+  Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.transposed ? Array<Scalar>() : by_output_; }
   Array<std::uint32_t> places_of(Stretch const& stretch) const {
-    return stretch.turned ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
+    return stretch.transposed ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
   }
 
   /// Transposes the weights of a stretch to by_output_ if its layer is transposed in blocks. Does not fence.
-  void turn(Lane const& lane, Stretch const& stretch) const {
-    if (stretch.turned == nullptr) return;
-    auto const& layer = *stretch.turned;
-    kernels_->turn(lane, layer, by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored()),
+  void turn(Stream const& stream, Stretch const& stretch) const {
+    if (stretch.transposed == nullptr) return;
+    auto const& layer = *stretch.transposed;
+    kernels_->turn(stream, layer, by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored()),
                    stretch.first - layer.first_edge, stretch.last - layer.first_edge);
   }
 
@@ -324,10 +326,10 @@ private:
   }
 
   /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
-  void fill_dense(Lane const& lane) const {
+  void fill_dense(Stream const& stream) const {
     for (auto const& layer : layers_) {
       if (layer.dense_places.size() == 0) continue;
-      kernels_->take(lane, {layer.by_input, {}, layer.dense_by_input, layer.dense_places, bad_.on_device()});
+      kernels_->store(stream, {layer.by_input, {}, layer.dense_by_input, layer.dense_places, bad_.on_device()});
     }
   }
 

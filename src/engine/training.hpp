@@ -41,8 +41,8 @@ struct TrainingOptions {
   std::shared_ptr<RankExchange> exchange; ///< exchange between the ranks that train the network; empty: one rank
   bool reads_peers = true;                ///< ranks of one machine read each other's memory if they can
   std::vector<double> rank_speeds;        ///< relative speeds by which ranks share leaves; empty: measured
-  /// Least number of gradients that ranks exchange at a time; empty: GradientParts::least_sums_of() the network.
-  std::optional<std::size_t> least_bundle;
+  /// Least number of gradients that ranks exchange at a time; empty: GradientParts::min_sums_of() the network.
+  std::optional<std::size_t> min_bundle;
   PatternKind pattern = PatternKind::keep;           ///< the changes of the pattern that evolve() carries out
   std::size_t growth_bytes = std::size_t{64} << 20U; ///< for PatternKind::rigl: memory for gradients of free places
 };

@@ -28,6 +28,6 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
 std::vector<std::uint32_t> places_by_output(SparseMatrix const& matrix, bool is_dense);
 
 /// Index of the weight of each edge in training order (by input) in a dense [input][output].
-std::vector<std::uint32_t> places_by_input(SparseMatrix const& matrix, TransposedEdges const& turned);
+std::vector<std::uint32_t> places_by_input(SparseMatrix const& matrix, TransposedEdges const& by_input);
 
 } // namespace varve

@@ -136,10 +136,10 @@ struct LeafRuns {
 
 /// Properties of a device's training kernels that determine how the host divides work and memory.
 struct TrainingTraits {
-  std::size_t series_sums;          ///< most edges and neurons of a series of layers; 0: no series
-  std::size_t group_bytes;          ///< bytes of partial sums of neighbouring layers that one launch adds up
-  std::size_t least_turned_weights; ///< weights from which on a dense layer without gaps is transposed in blocks
-  std::size_t launch_edges;         ///< edges whose forward pass for a leaf takes as long as a launch
+  std::size_t series_sums;            ///< most edges and neurons of a series of layers; 0: no series
+  std::size_t group_bytes;            ///< bytes of partial sums of neighbouring layers that one launch adds up
+  std::size_t min_transposed_weights; ///< weights from which on a dense layer without gaps is transposed in blocks
+  std::size_t launch_edges;           ///< edges whose forward pass for a leaf takes as long as a launch
   std::size_t num_processors;
 };
 
@@ -172,11 +172,12 @@ public:
   /// Call after arrays or panels have been replaced.
   virtual void forget() = 0;
   /// The forward pass of layers [first, end). Does not fence.
-  virtual void forward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
+  virtual void forward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
                        std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) = 0;
   /// The backward pass of a part: writes the sums of gradients to `levels`, adjacent by layer. Does not fence.
-  virtual void backward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
-                        SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) = 0;
+  virtual void backward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers,
+                        SeriesPart const& part, SeriesPanels<Scalar> const& panels,
+                        GradientLevels<Scalar> const& levels) = 0;
 };
 
 /// Arguments of a step of the optimizer; see UpdateStep of the kernels.
@@ -240,61 +241,63 @@ public:
   virtual int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const = 0;
 
   /// Upload a valid pattern. Throw InputError if it has more edges than 32 bits can number.
-  virtual PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& turned) const = 0;
+  virtual PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& by_input) const = 0;
   virtual RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const = 0;
 
-  virtual void update(Lane const& lane, UpdatedNumbers<Scalar, Scalar> const& weights) const = 0;
-  virtual void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const = 0;
-  virtual void take(Lane const& lane, ReceivedNumbers<Scalar> const& weights) const = 0;
-  virtual void take_bias(Lane const& lane, ReceivedNumbers<double> const& bias) const = 0;
+  virtual void update(Stream const& stream, UpdatedNumbers<Scalar, Scalar> const& weights) const = 0;
+  virtual void update_bias(Stream const& stream, UpdatedNumbers<double, Scalar> const& bias) const = 0;
+  virtual void store(Stream const& stream, ReceivedNumbers<Scalar> const& weights) const = 0;
+  virtual void store_bias(Stream const& stream, ReceivedNumbers<double> const& bias) const = 0;
   /// by_output[output][input] = by_input[input][output] for the weights [first, last) of a layer without gaps.
-  virtual void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
+  virtual void turn(Stream const& stream, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
                     std::size_t first, std::size_t last) const = 0;
   /// The index of the first number that is not finite.
-  virtual std::optional<std::size_t> first_bad(Lane const& lane, DeviceNumbers<Scalar const> const& numbers) const = 0;
-  virtual std::optional<std::size_t> first_bad_bias(Lane const& lane,
+  virtual std::optional<std::size_t> first_bad(Stream const& stream,
+                                               DeviceNumbers<Scalar const> const& numbers) const = 0;
+  virtual std::optional<std::size_t> first_bad_bias(Stream const& stream,
                                                     DeviceNumbers<double const> const& numbers) const = 0;
 
   /// sums[i] += others[i].
-  virtual void merge_subtrees(Lane const& lane, DeviceNumbers<Scalar> const& sums,
+  virtual void merge_subtrees(Stream const& stream, DeviceNumbers<Scalar> const& sums,
                               DeviceNumbers<Scalar const> const& others) const = 0;
   /// total[i] = the sum of sums[p][i] over all subtrees p, by the program `merges` (merges_of() in network/leaf.hpp).
-  virtual void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums,
+  virtual void add_subtrees(Stream const& stream, DeviceNumbers<Scalar const*> const& sums,
                             DeviceNumbers<int> const& merges, DeviceNumbers<Scalar> const& total) const = 0;
   /// numbers[i] -= shift.
-  virtual void subtract(Lane const& lane, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const = 0;
+  virtual void subtract(Stream const& stream, DeviceNumbers<std::uint32_t> const& numbers,
+                        std::uint32_t shift) const = 0;
 
   /// Gathers rows, with their zeros, at the positions of a panel of `width` neurons.
-  virtual void gather_positions(Lane const& lane, SampleRowsOnDevice<Scalar> const& rows,
+  virtual void gather_positions(Stream const& stream, SampleRowsOnDevice<Scalar> const& rows,
                                 DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel,
                                 std::size_t width, int num_positions) const = 0;
-  virtual void answer(Lane const& lane, AnsweredOutputs<Scalar> const& outputs) const = 0;
+  virtual void answer(Stream const& stream, AnsweredOutputs<Scalar> const& outputs) const = 0;
 
   /// The forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format.
-  virtual void forward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+  virtual void forward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                        LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const = 0;
   /// The backward pass. before: the activation of the layer before; null for the first layer, which has gradients
   /// alone.
-  virtual void backward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+  virtual void backward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                         Activation const* before, BackwardPanels<Scalar> const& panels) const = 0;
   /// The sums of a strip's gradients over all leaves: of weights, by edge in training order, to `totals` from `first`
   /// on; of biases from first_bias on. is_picked: the levels have a gradient for each place, and only those at
   /// strip.places are used.
-  virtual void totals(Lane const& lane, DirectedLayer<Scalar> const& strip, bool is_picked,
+  virtual void totals(Stream const& stream, DirectedLayer<Scalar> const& strip, bool is_picked,
                       GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
                       std::size_t first_bias) const = 0;
   /// totals[first + i] = the sum over all leaves of sum i, and the same for the biases from first_bias on.
-  virtual void add_levels(Lane const& lane, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
-                          std::size_t first, std::size_t first_bias) const = 0;
+  virtual void add_levels(Stream const& stream, GradientLevels<Scalar> const& levels,
+                          DeviceNumbers<Scalar> const& totals, std::size_t first, std::size_t first_bias) const = 0;
   /// Null if the device computes no series.
   virtual std::unique_ptr<SeriesPasses<Scalar>> new_series() const = 0;
 
   /// The gradients of all places of a block, into `levels` for leaves_of_places().
-  virtual void place_gradients(Lane const& lane, PlaceBlock<Scalar> const& block,
+  virtual void place_gradients(Stream const& stream, PlaceBlock<Scalar> const& block,
                                LevelsOnDevice<Scalar> const& levels) const = 0;
   /// Lists the places of a block without an edge whose absolute gradients exceed `limit`, with these gradients, and
   /// returns their number.
-  virtual std::size_t list_free_places(Lane const& lane, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
+  virtual std::size_t list_free_places(Stream const& stream, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
                                        DeviceNumbers<Scalar const> const& gradients, Scalar limit,
                                        DeviceNumbers<std::uint32_t> const& places,
                                        DeviceNumbers<Scalar> const& magnitudes) const = 0;

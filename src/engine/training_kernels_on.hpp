@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "engine/training_kernels.hpp"
 #include "formats/trained_edges.hpp"
@@ -120,20 +120,20 @@ public:
     backward_.clear();
   }
 
-  void forward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first, std::size_t end,
-               SeriesPanels<Scalar> const& panels, int num_leaves) override {
+  void forward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
+               std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) override {
     auto& kernels = forward_[{first, end}];
     if (kernels.empty()) {
       for (std::size_t number = first; number < end; ++number)
         kernels.push_back(forward_of(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
     }
-    series_forward(instance_of<ExecutionSpace>(lane), Forward{list_of(kernels)}, num_leaves);
+    series_forward(instance_of<ExecutionSpace>(stream), Forward{list_of(kernels)}, num_leaves);
   }
 
-  void backward(Lane const& lane, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
+  void backward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
                 SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) override {
     auto const& begin = layers[part.first];
-    if (backward_.size() == most_parts) backward_.clear();
+    if (backward_.size() == max_parts) backward_.clear();
     auto& kernels = backward_[part];
     if (kernels.empty()) {
       int errors = part.errors;
@@ -146,7 +146,7 @@ public:
                         {panels.inputs_of(number), panels.errors(errors), panels.errors(1 - errors), own}));
       }
     }
-    series_backward(instance_of<ExecutionSpace>(lane),
+    series_backward(instance_of<ExecutionSpace>(stream),
                     Backward{list_of(kernels), levels.weights.leaves_per_run, levels.weights.num_leaves});
   }
 
@@ -154,7 +154,7 @@ private:
   using Views = TrainingViews<ExecutionSpace, Scalar>;
   using Forward = SeriesForward<ExecutionSpace, Scalar>;
   using Backward = SeriesBackward<ExecutionSpace, Scalar>;
-  static constexpr std::size_t most_parts = 4096;
+  static constexpr std::size_t max_parts = 4096;
 
   static typename Forward::Layer forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
                                             LeafPanel<Scalar> const& outputs) {
@@ -188,7 +188,7 @@ class TrainingKernelsOn final : public TrainingKernels<Scalar> {
 public:
   DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
   TrainingTraits traits() const override {
-    return {+Tune::series_sums, +Tune::group_bytes, +Tune::least_turned_weights, +Tune::launch_edges,
+    return {+Tune::series_sums, +Tune::group_bytes, +Tune::min_transposed_weights, +Tune::launch_edges,
             static_cast<std::size_t>(processors_)};
   }
 
@@ -221,63 +221,66 @@ public:
     return Tune::leaves_per_run(processors_, parts, num_leaves);
   }
 
-  PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& turned) const override {
-    TrainedEdges<ExecutionSpace> const edges(matrix, turned);
+  PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& by_input) const override {
+    TrainedEdges<ExecutionSpace> const edges(matrix, by_input);
     return {on_device(edges.by_output), on_device(edges.by_input), on_device(edges.places)};
   }
   RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const override {
     return on_device(EdgeRows<ExecutionSpace>(label, matrix.row_pointers, matrix.column_indices));
   }
 
-  void update(Lane const& lane, UpdatedNumbers<Scalar, Scalar> const& weights) const override {
-    update_numbers(lane, weights);
+  void update(Stream const& stream, UpdatedNumbers<Scalar, Scalar> const& weights) const override {
+    update_numbers(stream, weights);
   }
-  void update_bias(Lane const& lane, UpdatedNumbers<double, Scalar> const& bias) const override {
-    update_numbers(lane, bias);
+  void update_bias(Stream const& stream, UpdatedNumbers<double, Scalar> const& bias) const override {
+    update_numbers(stream, bias);
   }
-  void take(Lane const& lane, ReceivedNumbers<Scalar> const& weights) const override { store_all(lane, weights); }
-  void take_bias(Lane const& lane, ReceivedNumbers<double> const& bias) const override { store_all(lane, bias); }
-  void turn(Lane const& lane, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
+  void store(Stream const& stream, ReceivedNumbers<Scalar> const& weights) const override {
+    store_all(stream, weights);
+  }
+  void store_bias(Stream const& stream, ReceivedNumbers<double> const& bias) const override { store_all(stream, bias); }
+  void turn(Stream const& stream, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
             std::size_t first, std::size_t last) const override {
     transpose_weights(
-        on(lane), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
-                                                           static_cast<std::size_t>(layer.num_inputs),
-                                                           static_cast<std::size_t>(layer.num_outputs), first, last});
+        on(stream), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
+                                                             static_cast<std::size_t>(layer.num_inputs),
+                                                             static_cast<std::size_t>(layer.num_outputs), first, last});
   }
-  std::optional<std::size_t> first_bad(Lane const& lane, DeviceNumbers<Scalar const> const& numbers) const override {
-    return first_not_finite(lane, numbers);
+  std::optional<std::size_t> first_bad(Stream const& stream,
+                                       DeviceNumbers<Scalar const> const& numbers) const override {
+    return first_not_finite(stream, numbers);
   }
-  std::optional<std::size_t> first_bad_bias(Lane const& lane,
+  std::optional<std::size_t> first_bad_bias(Stream const& stream,
                                             DeviceNumbers<double const> const& numbers) const override {
-    return first_not_finite(lane, numbers);
+    return first_not_finite(stream, numbers);
   }
 
-  void merge_subtrees(Lane const& lane, DeviceNumbers<Scalar> const& sums,
+  void merge_subtrees(Stream const& stream, DeviceNumbers<Scalar> const& sums,
                       DeviceNumbers<Scalar const> const& others) const override {
-    varve::merge_subtrees(on(lane), MergeSubtrees<ExecutionSpace, Scalar>{Views::array(sums), Views::array(others)});
+    varve::merge_subtrees(on(stream), MergeSubtrees<ExecutionSpace, Scalar>{Views::array(sums), Views::array(others)});
   }
-  void add_subtrees(Lane const& lane, DeviceNumbers<Scalar const*> const& sums, DeviceNumbers<int> const& merges,
+  void add_subtrees(Stream const& stream, DeviceNumbers<Scalar const*> const& sums, DeviceNumbers<int> const& merges,
                     DeviceNumbers<Scalar> const& total) const override {
     using Place = SumsAddress<Scalar>;
     static_assert(sizeof(Place) == sizeof(Scalar const*));
     ConstDeviceArray<ExecutionSpace, Place> const places(reinterpret_cast<Place const*>(sums.data()), sums.size());
-    varve::add_subtrees(on(lane),
+    varve::add_subtrees(on(stream),
                         AddSubtrees<ExecutionSpace, Scalar>{places, Views::array(merges), Views::array(total)});
   }
-  void subtract(Lane const& lane, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const override {
-    Kokkos::parallel_for("varve::shift_strip", Range(on(lane), 0, numbers.size()),
+  void subtract(Stream const& stream, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const override {
+    Kokkos::parallel_for("varve::shift_strip", Range(on(stream), 0, numbers.size()),
                          Subtract<ExecutionSpace>{Views::array(numbers), shift});
   }
 
-  void gather_positions(Lane const& lane, SampleRowsOnDevice<Scalar> const& rows,
+  void gather_positions(Stream const& stream, SampleRowsOnDevice<Scalar> const& rows,
                         DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel, std::size_t width,
                         int num_positions) const override {
-    varve::gather_positions(on(lane),
+    varve::gather_positions(on(stream),
                             GatherPositions<ExecutionSpace, Scalar>{Views::samples(rows), Views::array(rows_of),
                                                                     Views::panel(panel), static_cast<int>(width)},
                             num_positions);
   }
-  void answer(Lane const& lane, AnsweredOutputs<Scalar> const& outputs) const override {
+  void answer(Stream const& stream, AnsweredOutputs<Scalar> const& outputs) const override {
     OutputError<ExecutionSpace, Scalar> kernel{};
     kernel.outputs = Views::panel(outputs.outputs);
     kernel.targets = Views::panel(outputs.targets);
@@ -291,12 +294,12 @@ public:
     kernel.num_outputs = outputs.num_outputs;
     kernel.num_positions = outputs.num_positions;
     kernel.num_leaves = outputs.num_leaves;
-    output_error(on(lane), kernel);
+    output_error(on(stream), kernel);
   }
 
-  void forward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+  void forward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const override {
-    auto const& space = on(lane);
+    auto const& space = on(stream);
     if (layer.format.has_dense_forward) {
       TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
       Views::set_forward(kernel, layer, strip, inputs, outputs);
@@ -320,9 +323,9 @@ public:
              [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
   }
 
-  void backward(Lane const& lane, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
+  void backward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                 Activation const* before, BackwardPanels<Scalar> const& panels) const override {
-    auto const& space = on(lane);
+    auto const& space = on(stream);
     auto const by_edges = [&](auto kernel) {
       if (strip.strip.is_first)
         neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{Views::panel(panels.errors),
@@ -357,26 +360,27 @@ public:
     if (!is_dense && before == nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
   }
 
-  void totals(Lane const& lane, DirectedLayer<Scalar> const& strip, bool is_picked,
+  void totals(Stream const& stream, DirectedLayer<Scalar> const& strip, bool is_picked,
               GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
               std::size_t first_bias) const override {
-    if (!is_picked) return add_levels(lane, levels, totals, first, first_bias);
-    pick_levels(on(lane), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(strip.places),
-                                                             Views::array(totals), first});
-    varve::add_levels(on(lane),
+    if (!is_picked) return add_levels(stream, levels, totals, first, first_bias);
+    pick_levels(on(stream),
+                PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(strip.places),
+                                                   Views::array(totals), first});
+    varve::add_levels(on(stream),
                       AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
   }
-  void add_levels(Lane const& lane, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
+  void add_levels(Stream const& stream, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
                   std::size_t first, std::size_t first_bias) const override {
-    varve::add_levels(on(lane), AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals),
-                                                                  first, Views::levels(levels.bias), first_bias});
+    varve::add_levels(on(stream), AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals),
+                                                                    first, Views::levels(levels.bias), first_bias});
   }
   std::unique_ptr<SeriesPasses<Scalar>> new_series() const override {
     if constexpr (kOnHost<ExecutionSpace>) return std::make_unique<SeriesPassesOn<ExecutionSpace, Scalar>>();
     return nullptr;
   }
 
-  void place_gradients(Lane const& lane, PlaceBlock<Scalar> const& block,
+  void place_gradients(Stream const& stream, PlaceBlock<Scalar> const& block,
                        LevelsOnDevice<Scalar> const& levels) const override {
     PlaceGradients<ExecutionSpace, Scalar> kernel{};
     kernel.inputs = Views::panel(block.inputs);
@@ -386,9 +390,9 @@ public:
     kernel.first_output = block.first_output;
     kernel.block_outputs = block.block_outputs;
     kernel.levels = Views::levels(levels);
-    varve::place_gradients(on(lane), kernel);
+    varve::place_gradients(on(stream), kernel);
   }
-  std::size_t list_free_places(Lane const& lane, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
+  std::size_t list_free_places(Stream const& stream, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
                                DeviceNumbers<Scalar const> const& gradients, Scalar limit,
                                DeviceNumbers<std::uint32_t> const& places,
                                DeviceNumbers<Scalar> const& magnitudes) const override {
@@ -400,7 +404,7 @@ public:
     kernel.limit = limit;
     kernel.num_inputs = block.num_inputs;
     kernel.first_output = block.first_output;
-    return varve::list_free_places(on(lane), kernel, gradients.size());
+    return varve::list_free_places(on(stream), kernel, gradients.size());
   }
 
 private:
@@ -408,7 +412,7 @@ private:
   using Tune = TrainingTuning<ExecutionSpace>;
   using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
 
-  static ExecutionSpace const& on(Lane const& lane) { return instance_of<ExecutionSpace>(lane); }
+  static ExecutionSpace const& on(Stream const& stream) { return instance_of<ExecutionSpace>(stream); }
 
   /// Leaves that one team adds up in kernels over num_rows rows, or groups of rows.
   int leaves_per_run(int num_rows, int num_leaves) const {
@@ -426,23 +430,23 @@ private:
   }
 
   template <class Number>
-  static void update_numbers(Lane const& lane, UpdatedNumbers<Number, Scalar> const& step) {
-    update_step(on(lane), UpdateStep<ExecutionSpace, Number, Scalar>{
-                              Views::array(step.numbers), Views::array(step.first), Views::array(step.second),
-                              Views::array(step.sums), Views::array(step.copies), Views::array(step.places),
-                              Views::array(step.bad), step.factors, step.kind});
+  static void update_numbers(Stream const& stream, UpdatedNumbers<Number, Scalar> const& step) {
+    update_step(on(stream), UpdateStep<ExecutionSpace, Number, Scalar>{
+                                Views::array(step.numbers), Views::array(step.first), Views::array(step.second),
+                                Views::array(step.sums), Views::array(step.copies), Views::array(step.places),
+                                Views::array(step.bad), step.factors, step.kind});
   }
   template <class Number>
-  static void store_all(Lane const& lane, ReceivedNumbers<Number> const& taken) {
-    store_received(on(lane), StoreReceived<ExecutionSpace, Number>{
-                                 Views::array(taken.numbers), Views::array(taken.in_order), Views::array(taken.copies),
-                                 Views::array(taken.places), Views::array(taken.bad)});
+  static void store_all(Stream const& stream, ReceivedNumbers<Number> const& taken) {
+    store_received(on(stream), StoreReceived<ExecutionSpace, Number>{
+                                   Views::array(taken.numbers), Views::array(taken.in_order),
+                                   Views::array(taken.copies), Views::array(taken.places), Views::array(taken.bad)});
   }
   template <class Number>
-  static std::optional<std::size_t> first_not_finite(Lane const& lane, DeviceNumbers<Number const> const& numbers) {
+  static std::optional<std::size_t> first_not_finite(Stream const& stream, DeviceNumbers<Number const> const& numbers) {
     std::size_t least = std::numeric_limits<std::size_t>::max();
     if (numbers.size() == 0) return std::nullopt;
-    Kokkos::parallel_reduce("varve::find_not_finite", Range(on(lane), 0, numbers.size()),
+    Kokkos::parallel_reduce("varve::find_not_finite", Range(on(stream), 0, numbers.size()),
                             FindNotFinite<ExecutionSpace, Number>{Views::array(numbers)},
                             Kokkos::Min<std::size_t>(least));
     return least < numbers.size() ? std::optional(least) : std::nullopt;

@@ -58,8 +58,8 @@ public:
     using Levels = LeafLevels<Scalar>;
     std::size_t const of_layer = of_levels(kWholeLayers);
     sizes.weight_bytes =
-        of_weights + of_growth + of_layer + Levels::most_bytes_of_series(kernels, series.most_sums(), leaves);
-    sizes.group_bytes = Levels::most_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
+        of_weights + of_growth + of_layer + Levels::max_bytes_of_series(kernels, series.max_sums(), leaves);
+    sizes.group_bytes = Levels::max_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
     auto const costs = costs_of_layers(network, formats);
     for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
       sizes.streamed.push_back({size, bytes_of_stream(network, formats, size) + of_growth + of_levels(size)});
@@ -100,17 +100,17 @@ private:
   static std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, Network const& network,
                                      std::size_t num_leaves, std::vector<TrainedFormat> const& formats,
                                      std::size_t strip_size) {
-    std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> most_edges; // by inputs, outputs and format
+    std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> max_edges; // by inputs, outputs and format
     for (std::size_t number = 0; number < formats.size(); ++number) {
       auto const& layer = network.layers()[number];
-      auto& edges = most_edges[{layer.num_inputs(), layer.num_outputs(), formats[number].has_dense_backward}];
+      auto& edges = max_edges[{layer.num_inputs(), layer.num_outputs(), formats[number].has_dense_backward}];
       edges = std::max(edges, static_cast<std::size_t>(layer.num_edges()));
     }
     std::size_t most = 0;
-    for (auto const& [shape, edges] : most_edges) {
+    for (auto const& [shape, edges] : max_edges) {
       auto const& [inputs, outputs, is_dense] = shape;
-      most = std::max(
-          most, LeafLevels<Scalar>::most_bytes(kernels, inputs, outputs, edges, is_dense, strip_size, num_leaves));
+      most = std::max(most,
+                      LeafLevels<Scalar>::max_bytes(kernels, inputs, outputs, edges, is_dense, strip_size, num_leaves));
     }
     return most;
   }
@@ -140,9 +140,9 @@ private:
   static std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
     if (options.pattern != PatternKind::rigl) return 0;
     auto const limits = limits_of_growth<Scalar>(network, options);
-    EdgeOffset most_edges = 0;
-    for (auto const& layer : network.layers()) most_edges = std::max(most_edges, layer.num_edges());
-    return limits.most_sums * limits.bytes_per_sum + most_edges * sizeof(NeuronIndex);
+    EdgeOffset max_edges = 0;
+    for (auto const& layer : network.layers()) max_edges = std::max(max_edges, layer.num_edges());
+    return limits.max_sums * limits.bytes_per_sum + max_edges * sizeof(NeuronIndex);
   }
 
   /// Bytes for sums of subtrees that are sent and received, with equal shares, and for arrays that other ranks read.
@@ -157,14 +157,14 @@ private:
     std::size_t const num_sums = num_edges + num_outputs;
     auto const cuts = LeafShares(ranks, {}).cuts(leaves);
     std::size_t subtrees = 0;
-    std::size_t most_of_rank = 1;
+    std::size_t max_of_rank = 1;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
       subtrees += own;
-      most_of_rank = std::max(most_of_rank, own);
+      max_of_rank = std::max(max_of_rank, own);
     }
-    std::size_t const of_sums = num_sums * sizeof(Scalar) * (most_of_rank - 1 + (subtrees + ranks - 1) / ranks);
-    auto const read = StepTransport<Scalar>::peer_bytes(num_outputs, num_edges, num_sums, most_of_rank);
+    std::size_t const of_sums = num_sums * sizeof(Scalar) * (max_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+    auto const read = StepTransport<Scalar>::peer_bytes(num_outputs, num_edges, num_sums, max_of_rank);
     return of_sums + (reads_peers ? read : 0);
   }
 };

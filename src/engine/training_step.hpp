@@ -66,11 +66,11 @@ public:
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
     for (auto& panel : errors_) panel = new_numbers<LeafLine<Scalar>>(memory, "varve::errors", max_leaves_ * widest);
     levels_ = LeafLevels<Scalar>(kernels, weights.layers(), strips_, max_leaves_,
-                                 plan.streams_weights ? 0 : series_rule_.most_sums(),
+                                 plan.streams_weights ? 0 : series_rule_.max_sums(),
                                  plan.group_bytes > 0 ? weights.layers().size() : 1);
     if (!plan.streams_weights) return;
     stream_.emplace(memory, host, weights, strips_, strip_size_);
-    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", most_sums_of(weights, strip_size_));
+    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", max_sums_of(weights, strip_size_));
   }
 
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
@@ -88,25 +88,27 @@ public:
 
   /// Selects these rows of the set as the micro-batch of the following passes. From forward() on, all launches depend
   /// only on the set and the number of rows.
-  void take(Lane const& lane, Set const& set, std::span<std::uint64_t const> rows) { batch_.take(lane, set, rows); }
+  void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
+    batch_.select_rows(stream, set, rows);
+  }
 
   /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
   /// Does not fence, so that a device can start the backward pass without the host.
-  void forward(Lane const& lane, Set const& set) {
+  void forward(Stream const& stream, Set const& set) {
     ProfilingRegion const region("varve::forward");
-    batch_.gather(lane, set, trace_.panel(0), widths_.front());
+    batch_.gather(stream, set, trace_.panel(0), widths_.front());
     trace_.written(0);
     if (stream_) stream_->forget();
     std::size_t const num_layers = weights_->layers().size();
-    forward_layers(lane, 0, num_layers, {num_layers - 1, backward_use});
-    batch_.answer(lane, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
+    forward_layers(stream, 0, num_layers, {num_layers - 1, backward_use});
+    batch_.answer(stream, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
                   widths_.back());
   }
 
   /// Waits for the micro-batch of the last forward(); appends its samples' losses to `losses` and adds the number of
   /// right answers to num_right.
-  void add_losses(Lane const& lane, std::vector<double>& losses, std::size_t& num_right) {
-    batch_.add_losses(lane, losses, num_right);
+  void add_losses(Stream const& stream, std::vector<double>& losses, std::size_t& num_right) {
+    batch_.add_losses(stream, losses, num_right);
   }
 
   /// Backward pass of the micro-batch of the last forward(): writes the sums of gradients over each of its subtrees to
@@ -115,15 +117,15 @@ public:
   /// are on the host and its weights may change. At that time, all sums of edges from first_edge on are complete, and
   /// all sums of biases from this layer on.
   template <class EndStrip>
-  void backward(Lane const& lane, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
+  void backward(Stream const& stream, std::vector<PassSubtree> const& subtrees, std::vector<Sums> const& sums,
                 EndStrip const& end_strip) {
     ProfilingRegion const region("varve::backward");
     std::optional<std::pair<std::size_t, std::size_t>> before; // if streamed: previous strip's layer, first edge
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
-      compute_again(lane, number);
+      compute_again(stream, number);
       if (!stream_) {
-        std::size_t const first = backward_layers(lane, number, subtrees, current, sums);
+        std::size_t const first = backward_layers(stream, number, subtrees, current, sums);
         for (; number > first; --number, current = 1 - current)
           end_strip(number, weights_->layers()[number].first_edge);
         end_strip(first, weights_->layers()[first].first_edge);
@@ -131,9 +133,9 @@ public:
       }
       std::size_t const first_edge = weights_->layers()[number].first_edge;
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
-        auto const layer = on_device(lane, {number, backward_use, strip});
+        auto const layer = on_device(stream, {number, backward_use, strip});
         for (auto const& subtree : subtrees)
-          backward_strip(lane, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+          backward_strip(stream, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
         prefetch_after(number, strip);
         if (before) end_strip(before->first,
                               before->second); // while the device computes this strip
@@ -141,23 +143,23 @@ public:
       }
     }
     if (!before) return;
-    lane.fence("varve: the last gradients are on the host");
+    stream.fence("varve: the last gradients are on the host");
     end_strip(before->first, before->second);
   }
 
   /// Backward pass of the micro-batch of the last forward(), for the errors alone: calls visit(layer, inputs, errors,
   /// num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its outputs.
   template <class Visit>
-  void visit_errors(Lane const& lane, Visit const& visit) {
+  void visit_errors(Stream const& stream, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
     PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
-      compute_again(lane, number);
+      compute_again(stream, number);
       visit(number, trace_.panel(number), errors_[current], batch_.num_leaves());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
-        auto const layer = on_device(lane, {number, backward_use, strip});
-        kernels_.backward(lane, weights_->layers()[number], layer, activation_before(number),
+        auto const layer = on_device(stream, {number, backward_use, strip});
+        kernels_.backward(stream, weights_->layers()[number], layer, activation_before(number),
                           panels_of(number, layer.strip, all, errors_[current], errors_[1 - current]));
         prefetch_after(number, strip);
       }
@@ -175,8 +177,8 @@ private:
   }
 
   /// A strip on the device, valid until the next call.
-  Layer on_device(Lane const& lane, LayerUse const& use) {
-    if (stream_) return stream_->acquire(lane, use);
+  Layer on_device(Stream const& stream, LayerUse const& use) {
+    if (stream_) return stream_->acquire(stream, use);
     auto const& layer = weights_->layers()[use.layer];
     auto const& strip = strips_.of(use);
     if (use.direction == forward_use)
@@ -196,7 +198,7 @@ private:
     }
   }
 
-  static std::size_t most_sums_of(Weights const& weights, std::size_t strip_size) {
+  static std::size_t max_sums_of(Weights const& weights, std::size_t strip_size) {
     std::size_t most = 0;
     for (auto const& layer : weights.layers())
       most =
@@ -205,10 +207,10 @@ private:
   }
 
   /// next: the strip that is used after the layer.
-  void forward_layer(Lane const& lane, std::size_t number, LayerUse const& next) {
+  void forward_layer(Stream const& stream, std::size_t number, LayerUse const& next) {
     std::size_t const count = num_strips(number, forward_use);
     for (std::size_t strip = 0; strip < count; ++strip) {
-      kernels_.forward(lane, weights_->layers()[number], on_device(lane, {number, forward_use, strip}),
+      kernels_.forward(stream, weights_->layers()[number], on_device(stream, {number, forward_use, strip}),
                        trace_.panel(number), trace_.panel(number + 1), batch_.num_leaves());
       prefetch(strip + 1 < count ? LayerUse{number, forward_use, strip + 1} : next);
     }
@@ -216,23 +218,23 @@ private:
   }
 
   /// Forward pass of the layers [first, last). after: the strip that is used next.
-  void forward_layers(Lane const& lane, std::size_t first, std::size_t last, LayerUse const& after) {
+  void forward_layers(Stream const& stream, std::size_t first, std::size_t last, LayerUse const& after) {
     for (std::size_t number = first; number < last;) {
       std::size_t const end = series_end(number, last);
       if (end == number) {
-        forward_layer(lane, number, number + 1 < last ? LayerUse{number + 1, forward_use} : after);
+        forward_layer(stream, number, number + 1 < last ? LayerUse{number + 1, forward_use} : after);
         ++number;
         continue;
       }
       PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
-      series_->forward(lane, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_leaves());
+      series_->forward(stream, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_leaves());
       for (; number < end; ++number) trace_.written(number + 1);
     }
   }
 
   /// Recomputes the inputs of a layer unless the trace still holds them.
-  void compute_again(Lane const& lane, std::size_t number) {
-    if (!trace_.is_there(number)) forward_layers(lane, trace_.kept_before(number), number, {number, backward_use});
+  void compute_again(Stream const& stream, std::size_t number) {
+    if (!trace_.is_there(number)) forward_layers(stream, trace_.kept_before(number), number, {number, backward_use});
   }
 
   /// The end of the forward series from `first` on; `first` if there is none.
@@ -249,31 +251,31 @@ private:
 
   /// Backward pass of a layer and of the layers before it that are launched together; returns the first of them.
   /// errors_[current] holds the errors of the layer's outputs.
-  std::size_t backward_layers(Lane const& lane, std::size_t last, std::vector<PassSubtree> const& subtrees, int current,
-                              std::vector<Sums> const& sums) {
+  std::size_t backward_layers(Stream const& stream, std::size_t last, std::vector<PassSubtree> const& subtrees,
+                              int current, std::vector<Sums> const& sums) {
     std::size_t const series = series_begin(last);
     std::size_t const first = series <= last ? series : group_begin(last);
     for (auto const& subtree : subtrees) {
       if (series <= last) {
-        backward_series(lane, first, last, subtree, current, sums[subtree.place]);
+        backward_series(stream, first, last, subtree, current, sums[subtree.place]);
       } else {
-        backward_group(lane, first, last, subtree, current, sums[subtree.place]);
+        backward_group(stream, first, last, subtree, current, sums[subtree.place]);
       }
     }
     return first;
   }
 
   /// Backward pass of a series; errors_[current] holds the errors of its outputs.
-  void backward_series(Lane const& lane, std::size_t first, std::size_t last, PassSubtree const& subtree, int current,
-                       Sums const& sums) {
+  void backward_series(Stream const& stream, std::size_t first, std::size_t last, PassSubtree const& subtree,
+                       int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& top = weights_->layers()[last];
     auto const levels = levels_.of_series(
         top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
         top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
-    series_->backward(lane, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
+    series_->backward(stream, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
                       PanelsOfPart(*this, subtree, top.num_outputs), levels);
-    kernels_.add_levels(lane, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The first layer of the group that ends with `last` and whose inputs the trace holds (LeafLevels): layers of one
@@ -295,16 +297,16 @@ private:
 
   /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and sums of gradients.
   /// errors_[current] holds the errors of the last layer's outputs.
-  void backward_group(Lane const& lane, std::size_t first, std::size_t last, PassSubtree const& subtree, int current,
-                      Sums const& sums) {
+  void backward_group(Stream const& stream, std::size_t first, std::size_t last, PassSubtree const& subtree,
+                      int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& end = weights_->layers()[last];
     auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
     if (first == last) {
-      Layer const arrays = on_device(lane, {last, backward_use});
+      Layer const arrays = on_device(stream, {last, backward_use});
       auto const panels = panels_of(last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
-      kernels_.backward(lane, end, arrays, activation_before(last), panels);
-      kernels_.totals(lane, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
+      kernels_.backward(stream, end, arrays, activation_before(last), panels);
+      kernels_.totals(stream, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
                       end.first_bias_sum);
       return;
     }
@@ -316,9 +318,9 @@ private:
       auto panels = panels_of(number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
       panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
                        levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-      kernels_.backward(lane, layer, on_device(lane, {number, backward_use}), activation_before(number), panels);
+      kernels_.backward(stream, layer, on_device(stream, {number, backward_use}), activation_before(number), panels);
     }
-    kernels_.add_levels(lane, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The activation of the layer before; null for layer 0.
@@ -336,21 +338,22 @@ private:
 
   /// Errors of a streamed strip's inputs, except for the first layer, and sums of gradients over a subtree, which are
   /// copied to the host.
-  void backward_strip(Lane const& lane, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
+  void backward_strip(Stream const& stream, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
                       Panel const& errors, Panel const& input_errors, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
     auto const& strip = arrays.strip;
     auto const panels = panels_of(number, strip, subtree, errors, input_errors);
-    kernels_.backward(lane, layer, arrays, activation_before(number), panels);
-    kernels_.totals(lane, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
-    bring_back(lane, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
-    bring_back(lane, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
+    kernels_.backward(stream, layer, arrays, activation_before(number), panels);
+    kernels_.totals(stream, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
+    copy_back(stream, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
+    copy_back(stream, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
   }
 
   /// Copies `count` gradients of the streamed strip, from `first` on, to the sums on the host. Does not fence.
-  void bring_back(Lane const& lane, Sums const& sums, std::size_t place, std::size_t first, std::size_t count) const {
+  void copy_back(Stream const& stream, Sums const& sums, std::size_t place, std::size_t first,
+                 std::size_t count) const {
     if (count == 0) return;
-    lane.copy_to_host(sums.data() + place, gradients_.data() + first, count * sizeof(Scalar));
+    stream.copy_to_host(sums.data() + place, gradients_.data() + first, count * sizeof(Scalar));
   }
 
   /// The lines of a subtree's leaves that the backward pass of a strip of a layer reads and writes.

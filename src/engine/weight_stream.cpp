@@ -20,7 +20,7 @@ WeightStream::WeightStream(DeviceMemory const& memory, WeightSegments plan, std:
   for (auto const& image : images) image_bytes_.push_back(image.num_bytes);
   for (auto const& segment : plan_.segments) take(segment, images);
   if (!memory.is_host() && num_remade_ > 0) staging_ = on_host(plan_.buffer_bytes);
-  copies_ = memory.new_lane();
+  copies_ = memory.new_stream();
   for (std::size_t buffer = 0; buffer < plan_.num_buffers; ++buffer) want_next();
 }
 
@@ -36,9 +36,9 @@ std::size_t WeightStream::segment_of(std::size_t piece) const {
   return static_cast<std::size_t>(next - plan_.segments.begin()) - 1;
 }
 
-void WeightStream::acquire(Lane const& lane, std::size_t segment) {
+void WeightStream::acquire(Stream const& stream, std::size_t segment) {
   if (current_ == segment) return;
-  leave(lane);
+  leave(stream);
   if (!plan_.segments[segment].is_resident) {
     Stopwatch const wait_time;
     VARVE_REQUIRE(number_of(segment) == next_to_use_, "a segment out of turn");
@@ -48,8 +48,8 @@ void WeightStream::acquire(Lane const& lane, std::size_t segment) {
   current_ = segment;
 }
 
-void WeightStream::finish(Lane const& lane) {
-  leave(lane);
+void WeightStream::finish(Stream const& stream) {
+  leave(stream);
   if (next_to_use_ == 0) return; // segment 0 is the next one already
   loader_.forget();
   next_to_use_ = next_to_load_ = 0;
@@ -86,7 +86,7 @@ void WeightStream::take(WeightSegment const& segment, std::vector<WeightImage>& 
   for (auto image = first; image != last; ++image) image->bytes = {};
   if (segment.is_resident) {
     if (!is_kept) make_images(segment, all.data());
-    copy(*memory_.default_lane(), segment, all.data());
+    copy(*memory_.default_stream(), segment, all.data());
   } else {
     num_remade_ += is_kept ? 0 : 1;
     streamed_.push_back({segment, all});
@@ -149,19 +149,19 @@ void WeightStream::make_images(WeightSegment const& segment, std::byte* target) 
 }
 
 /// Returns when the bytes have arrived.
-void WeightStream::copy(Lane const& lane, WeightSegment const& segment, std::byte const* source) const {
+void WeightStream::copy(Stream const& stream, WeightSegment const& segment, std::byte const* source) const {
   if (memory_.is_host()) {
-    std::memcpy(place_of(segment), source, segment.bytes); // a lane's copy would wait for running kernels
+    std::memcpy(place_of(segment), source, segment.bytes); // a stream's copy would wait for running kernels
   } else {
-    lane.copy_to_device(place_of(segment), source, segment.bytes);
-    lane.fence("varve: weights have arrived");
+    stream.copy_to_device(place_of(segment), source, segment.bytes);
+    stream.fence("varve: weights have arrived");
   }
 }
 
 /// Waits for the launched kernels and releases the buffer of the present segment.
-void WeightStream::leave(Lane const& lane) {
+void WeightStream::leave(Stream const& stream) {
   if (current_ != none && !plan_.segments[current_].is_resident) {
-    lane.fence("varve: weights are not needed any more");
+    stream.fence("varve: weights are not needed any more");
     give_back();
     for (; next_to_use_ >= streamed_.size(); give_back()) loader_.next();
   }

@@ -37,12 +37,12 @@ public:
 
   std::size_t segment_of(std::size_t piece) const;
 
-  /// Waits until the segment is on the device for kernels launched next on the lane. Segments must be acquired in
+  /// Waits until the segment is on the device for kernels launched next on the stream. Segments must be acquired in
   /// order, starting again with the first one after each finish().
-  void acquire(Lane const& lane, std::size_t segment);
+  void acquire(Stream const& stream, std::size_t segment);
 
   /// Call at the end of a run: starts to load the first segments again.
-  void finish(Lane const& lane);
+  void finish(Stream const& stream);
 
   /// The traffic since the last call.
   WeightTraffic take_traffic();
@@ -63,9 +63,9 @@ private:
   void take(WeightSegment const& segment, std::vector<WeightImage>& images);
   void load(std::size_t number);
   void make_images(WeightSegment const& segment, std::byte* target) const;
-  void copy(Lane const& lane, WeightSegment const& segment, std::byte const* source) const;
+  void copy(Stream const& stream, WeightSegment const& segment, std::byte const* source) const;
   void want_next();
-  void leave(Lane const& lane);
+  void leave(Stream const& stream);
   void give_back();
   std::size_t after(std::size_t number) const;
   std::size_t number_of(std::size_t segment) const;
@@ -79,7 +79,7 @@ private:
   std::vector<Streamed> streamed_;       ///< segments that do not stay
   std::size_t num_remade_ = 0;           ///< streamed segments that are made again each time
   DeviceBytes staging_;                  ///< a remade segment before its copy to the device
-  std::unique_ptr<Lane> copies_;         ///< the lane of copies, which overlap kernels
+  std::unique_ptr<Stream> copies_;       ///< the stream of copies, which overlap kernels
   std::size_t current_ = none;           ///< the segment in use
   std::mutex traffic_guard_;
   WeightTraffic traffic_;

@@ -49,7 +49,7 @@ struct CountedLayer {
   explicit CountedLayer(Layer const& layer)
       : num_inputs_(narrowed<int>(layer.num_inputs(), "inputs of a layer")),
         num_outputs_(narrowed<int>(layer.num_outputs(), "outputs of a layer")),
-        max_readers_(narrowed<int>(most_readers(layer.weights), "outputs that read one input")),
+        max_readers_(narrowed<int>(reader_limit(layer.weights), "outputs that read one input")),
         weight_(static_cast<Scalar>(layer.weights.values.front())),
         bias_(layer.bias.front() + 0.0), // -0 becomes +0
         bounds_(bounds_of<Scalar>(layer.activation)) {
@@ -75,7 +75,7 @@ struct CountedLayer {
   ConstDeviceArray<ExecutionSpace, std::uint16_t> places;
 
 private:
-  static EdgeOffset most_readers(SparseMatrix const& matrix) {
+  static EdgeOffset reader_limit(SparseMatrix const& matrix) {
     std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
     for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
     return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);

@@ -243,9 +243,9 @@ struct SlicedEll {
             static_cast<std::size_t>(BlockOutputs)};
   }
 
-  /// Encodes a valid layer. Throws InputError if an input exceeds Index, or if there are more than most_chunks chunks.
+  /// Encodes a valid layer. Throws InputError if an input exceeds Index, or if there are more than chunk_limit chunks.
   static Encoded encode(SparseMatrix const& matrix, std::vector<NeuronIndex> order,
-                        EdgeOffset most_chunks = std::numeric_limits<std::uint32_t>::max()) {
+                        EdgeOffset chunk_limit = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
     encoded.order = std::move(order);
     std::size_t const blocks = count_blocks(matrix, BlockOutputs);
@@ -256,7 +256,7 @@ struct SlicedEll {
       auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
       encoded.slice_chunks[slice + 1] =
           narrowed<std::uint32_t>(encoded.slice_chunks[slice] + chunks,
-                                  "chunks of a layer in sliced ELL (the format csr has none)", most_chunks);
+                                  "chunks of a layer in sliced ELL (the format csr has none)", chunk_limit);
       encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
       encoded.max_chunks = std::max(encoded.max_chunks, narrowed<int>(chunks, "chunks of a slice"));
     }

@@ -68,10 +68,10 @@ struct StagedBlocks {
   };
 
   /// Encodes a valid layer. Each stage must have at most 65536 distinct inputs and, except for the last one, consist of
-  /// whole slices. Throws InputError if a stage has more inputs or all stages together more than most_inputs, and what
+  /// whole slices. Throws InputError if a stage has more inputs or all stages together more than input_limit, and what
   /// SlicedEll::encode() throws.
   static Encoded encode(SparseMatrix const& matrix, OutputStages stages,
-                        EdgeOffset most_inputs = std::numeric_limits<std::uint32_t>::max()) {
+                        EdgeOffset input_limit = std::numeric_limits<std::uint32_t>::max()) {
     Encoded encoded;
     SparseMatrix staged = matrix; // its columns become indices into the lists of the stages
     encoded.input_pointers = {0};
@@ -93,7 +93,7 @@ struct StagedBlocks {
       }
       encoded.inputs.insert(encoded.inputs.end(), list.begin(), list.end());
       encoded.input_pointers.push_back(narrowed<std::uint32_t>(
-          encoded.inputs.size(), "inputs of all stages of a layer (the format csr has none)", most_inputs));
+          encoded.inputs.size(), "inputs of all stages of a layer (the format csr has none)", input_limit));
       encoded.block_pointers.push_back(
           narrowed<int>((stages.pointers[stage + 1] + BlockOutputs - 1) / BlockOutputs, "blocks of a layer"));
     }

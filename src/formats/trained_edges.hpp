@@ -63,10 +63,10 @@ struct TrainedEdges {
   TrainedEdges() = default;
   /// Uploads the pattern of a valid layer. Throws InputError if it has more edges than 32 bits can number.
   explicit TrainedEdges(SparseMatrix const& matrix) : TrainedEdges(matrix, transposed(matrix)) {}
-  TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& turned)
+  TrainedEdges(SparseMatrix const& matrix, TransposedEdges const& inputs)
       : by_output("varve::by_output", matrix.row_pointers, matrix.column_indices),
-        by_input("varve::by_input", turned.row_pointers, turned.outputs) {
-    std::vector<std::uint32_t> narrow(turned.edges.begin(), turned.edges.end()); // the row pointers above fit 32 bits
+        by_input("varve::by_input", inputs.row_pointers, inputs.outputs) {
+    std::vector<std::uint32_t> narrow(inputs.edges.begin(), inputs.edges.end()); // the row pointers above fit 32 bits
     places = upload<ExecutionSpace>("varve::places", narrow);
   }
 

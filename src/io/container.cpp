@@ -65,8 +65,8 @@ void widen(NumberType type, std::span<char const> bytes, Number* numbers) {
   });
 }
 
-constexpr std::size_t most_dimensions = 8;
-constexpr std::size_t most_texts = 2; ///< of the metadata: one more is kept, for it makes the file another program's
+constexpr std::size_t max_dimensions = 8;
+constexpr std::size_t max_texts = 2; ///< of the metadata: one more is kept, for it makes the file another program's
 
 constexpr std::array<std::pair<NumberType, char const*>, 6> type_names = {{{NumberType::u8, "U8"},
                                                                            {NumberType::u16, "U16"},
@@ -106,14 +106,14 @@ public:
     bool const is_known = name == "dtype" || name == "shape" || name == "data_offsets";
     if (!is_metadata_ && !is_known) fail(fmt::format("the key {}", quote(name)), "dtype, shape and data_offsets");
     if (std::ranges::find(keys_, name) != keys_.end()) fail(fmt::format("the key {} twice", quote(name)), "once");
-    if (!is_metadata_ || keys_.size() <= most_texts) keys_.push_back(name);
+    if (!is_metadata_ || keys_.size() <= max_texts) keys_.push_back(name);
     return true;
   }
 
   bool string(std::string& value) override {
     if (depth_ != 2 || is_in_list_) unexpected();
     if (is_metadata_) {
-      if (header_.metadata.size() <= most_texts) header_.metadata.emplace(key_, std::move(value));
+      if (header_.metadata.size() <= max_texts) header_.metadata.emplace(key_, std::move(value));
     } else if (key_ == "dtype") {
       type_ = std::move(value);
     } else {
@@ -135,7 +135,7 @@ public:
   bool number_unsigned(number_unsigned_t value) override {
     if (!is_in_list_) unexpected();
     auto& list = key_ == "shape" ? array_.shape : offsets_;
-    if (list.size() == most_dimensions) fail("more numbers", fmt::format("at most {}", most_dimensions));
+    if (list.size() == max_dimensions) fail("more numbers", fmt::format("at most {}", max_dimensions));
     list.push_back(value);
     return true;
   }

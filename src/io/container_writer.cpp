@@ -78,9 +78,9 @@ void GrowingBytes::for_each_part(std::function<void(std::string_view)> const& vi
   if (!tail_.empty()) visit(tail_);
 }
 
-Writer::Writer(fs::path const& path, std::size_t most_arrays, std::size_t description_bytes)
+Writer::Writer(fs::path const& path, std::size_t max_arrays, std::size_t description_bytes)
     : output_(readable_back(path)) {
-  begin_ = (512 + (most_arrays + 1) * 2 * bytes_per_array + description_bytes) / 8 * 8;
+  begin_ = (512 + (max_arrays + 1) * 2 * bytes_per_array + description_bytes) / 8 * 8;
   end_ = begin_;
   file_ = Descriptor(open(output_.partial_path().c_str(), O_RDWR | O_CLOEXEC));
   if (file_.number() < 0) fail_to_write(this->path(), errno);

@@ -62,7 +62,7 @@ struct Place {
 class Writer {
 public:
   /// The header gets room for so many arrays and a description of so many bytes. Throws as OutputFile does.
-  Writer(std::filesystem::path const& path, std::size_t most_arrays, std::size_t description_bytes);
+  Writer(std::filesystem::path const& path, std::size_t max_arrays, std::size_t description_bytes);
 
   std::filesystem::path const& path() const { return output_.path(); }
   /// The folder of the partial file.

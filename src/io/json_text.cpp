@@ -32,8 +32,8 @@ public:
     auto& keys = keys_.back();
     if (!keys.insert(name).second) {
       fault_ = fmt::format("the JSON key {} twice in one object, expected it once", quote(name));
-    } else if (keys.size() > most_json_keys) {
-      fault_ = fmt::format("a JSON object of more than {} keys, expected no more", most_json_keys);
+    } else if (keys.size() > max_json_keys) {
+      fault_ = fmt::format("a JSON object of more than {} keys, expected no more", max_json_keys);
     }
     return fault_.empty();
   }
@@ -66,8 +66,8 @@ private:
     return count();
   }
   bool count() {
-    if (++num_values_ > most_json_values)
-      fault_ = fmt::format("JSON of more than {} values, expected no more", most_json_values);
+    if (++num_values_ > max_json_values)
+      fault_ = fmt::format("JSON of more than {} values, expected no more", max_json_values);
     return fault_.empty();
   }
 
@@ -105,9 +105,9 @@ void spell_out(nlohmann::ordered_json& json) {
 
 } // namespace
 
-nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t most_bytes) {
-  if (text.size() > most_bytes) {
-    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, most_bytes));
+nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t max_bytes) {
+  if (text.size() > max_bytes) {
+    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, max_bytes));
   }
   if (text.find('\0') != std::string_view::npos) return nlohmann::ordered_json::value_t::discarded; // not an end
   FaultSearch search;

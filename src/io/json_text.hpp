@@ -14,13 +14,13 @@ constexpr std::size_t longest_json = std::size_t{1} << 16; ///< in bytes
 constexpr std::size_t deepest_json = 32;                   ///< greatest nesting of brackets
 
 /// Limits for all JSON, so that a small text does not become much memory or work.
-constexpr std::size_t most_json_values = std::size_t{1} << 19; ///< each takes up to 80 bytes
-constexpr std::size_t most_json_keys = 1024;                   ///< of one object, which compares each with all others
+constexpr std::size_t max_json_values = std::size_t{1} << 19; ///< each takes up to 80 bytes
+constexpr std::size_t max_json_keys = 1024;                   ///< of one object, which compares each with all others
 
 /// Parses a JSON text; the result is discarded (is_discarded()) if the text is not JSON. Throws InputError "PLACE: ..."
-/// if the text has more than `most_bytes`, exceeds another limit, or has a key twice in one object.
+/// if the text has more than `max_bytes`, exceeds another limit, or has a key twice in one object.
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place,
-                                  std::size_t most_bytes = longest_json);
+                                  std::size_t max_bytes = longest_json);
 
 /// Serializes JSON; `indent` as in nlohmann::json::dump. Invalid UTF-8, as in some file names, becomes U+FFFD, because
 /// JSON cannot hold it. Numbers that are not finite, for which JSON has no word either, become the texts "Infinity",

@@ -26,7 +26,7 @@ constexpr char const* own_layers = "layers";
 constexpr char const* best_layers = "best"; ///< of the network of the best epoch, in checkpoints
 constexpr char const* receipt_array = "training.receipt";
 constexpr std::uint64_t numbers_per_epoch = 11;
-constexpr std::uint64_t most_moments = 2;
+constexpr std::uint64_t max_moments = 2;
 
 Activation read_activation(Json const& object, std::string const& place) {
   if (!object.contains("activation") || !object["activation"].is_string())
@@ -200,7 +200,7 @@ private:
     container::require_keys(training, {"steps", "moments"}, place);
     num_steps = container::count_in(training, "steps", place);
     num_moments = container::count_in(training, "moments", place);
-    if (num_moments > most_moments)
+    if (num_moments > max_moments)
       throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
     for (auto const* const text : {"training.recipe", "training.progress"})
       stored_[text] = &file.array(text, {NumberType::u8});
@@ -255,7 +255,7 @@ TrainingRecord NetworkFile::training_record() const {
 
 struct NetworkFileWriter::Contents {
   static constexpr std::size_t arrays_per_layer = 4;
-  static constexpr std::size_t moments_per_layer = 2 * most_moments;
+  static constexpr std::size_t moments_per_layer = 2 * max_moments;
   static constexpr std::size_t bytes_per_layer = 192; ///< of a description
 
   std::size_t num_layers; ///< that there will be

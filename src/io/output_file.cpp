@@ -51,9 +51,9 @@ Registry& registry() {
 void forget(Registry& all, fs::path const& name) { std::erase(all.names, name); }
 
 void remove_quietly(fs::path const& name) {
-  constexpr int most_attempts = 100; // other threads may still be writing into the folder
+  constexpr int max_attempts = 100; // other threads may still be writing into the folder
   std::error_code error;
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     fs::remove_all(name, error);
     if (!error) return;
   }
@@ -156,9 +156,9 @@ void fail_to_write(fs::path const& path, int error) {
 }
 
 PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
-  constexpr int most_attempts = 100;
+  constexpr int max_attempts = 100;
   auto& all = registry();
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     std::lock_guard const lock(all.guard);
     name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
     create(kind);
@@ -267,14 +267,14 @@ bool is_special(fs::path const& path) {
 } // namespace
 
 fs::path target_of(fs::path path) {
-  constexpr int most_links = 40; // the limit of Linux
+  constexpr int max_links = 40; // the limit of Linux
   if (path.empty()) throw UsageError("the name of an output is empty");
   if (!path.has_filename()) path = path.parent_path();
   std::error_code error;
   auto target = path;
   for (int link = 0; fs::is_symlink(target, error); ++link) {
     if (is_special(target)) return target; // the target of /dev/stdout may have no name
-    if (link == most_links) fail_to_write(path, ELOOP);
+    if (link == max_links) fail_to_write(path, ELOOP);
     auto const next = fs::read_symlink(target, error);
     if (error) fail_to_write(path, error.value());
     target = target.parent_path() / next; // if `next` is absolute, the result is `next`

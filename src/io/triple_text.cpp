@@ -261,7 +261,7 @@ private:
   std::uint64_t num_bytes_ = 0;
   std::size_t num_threads_;
   /// Number of blocks to read next; it grows, so that errors near the start are reported before many blocks are read.
-  std::size_t most_texts_ = 1;
+  std::size_t max_texts_ = 1;
   Texts parsed_; ///< blocks whose memory can be used again
   std::vector<std::uint64_t> sums_;
   std::optional<std::vector<std::uint64_t>> expected_;
@@ -277,11 +277,11 @@ BlockParser::Texts BlockParser::read_texts(TextReader& reader, std::size_t most,
 }
 
 BlockParser::Texts BlockParser::take_texts() {
-  auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, most_texts_, std::move(parsed_));
-  bool const is_whole_group = texts.size() == most_texts_;
-  most_texts_ = std::min(2 * most_texts_, num_threads_);
+  auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, max_texts_, std::move(parsed_));
+  bool const is_whole_group = texts.size() == max_texts_;
+  max_texts_ = std::min(2 * max_texts_, num_threads_);
   if (is_whole_group && num_threads_ > 1)
-    ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), most_texts_, std::move(parsed_));
+    ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), max_texts_, std::move(parsed_));
   parsed_ = {};
   return texts;
 }
@@ -494,8 +494,8 @@ void sort_row(SparseMatrix& matrix, std::size_t row) {
 }
 
 TripleScan read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> most_bytes) {
-  auto const bytes = most_bytes.value_or(std::numeric_limits<std::size_t>::max());
+                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> max_bytes) {
+  auto const bytes = max_bytes.value_or(std::numeric_limits<std::size_t>::max());
   OrderCheck order;
   std::vector<TripleBlock> kept;
   std::size_t needed = 0;
@@ -503,7 +503,7 @@ TripleScan read_triples(fs::path const& path, TripleFormat const& format, std::s
   Extent extent(wanted, num_columns);
   for (auto blocks = parser.next(); !blocks.empty() && !extent.is_overfull(); blocks = parser.next()) {
     for (auto& block : blocks) {
-      if (most_bytes) order.look_at(block);
+      if (max_bytes) order.look_at(block);
       extent.look_at(block);
       needed += bytes_of(block);
       if (needed <= bytes) kept.push_back(std::move(block));

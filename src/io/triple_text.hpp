@@ -44,11 +44,11 @@ struct TripleScan {
 
 /// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
 /// `parallel`, blocks are parsed on all host threads. The result has no matrix if building it takes more than
-/// `most_bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not read them.
+/// `max_bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not read them.
 /// Throws InputError with file, line, what was found and what was expected for an incomplete line, a missing or extra
 /// column, a malformed number, an index out of range, a value that is not finite, or a pair of indices given twice.
 TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> most_bytes = std::nullopt);
+                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> max_bytes = std::nullopt);
 
 /// Reads a text of triples with ascending rows part by part. Memory use is bounded by the size of a part.
 class TripleRows {

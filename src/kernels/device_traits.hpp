@@ -69,7 +69,7 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.max_staged_inputs = Tune::max_staged_inputs;
   traits.max_staged_outputs = Tune::max_staged_outputs;
   traits.min_staged_uses = Tune::min_staged_uses;
-  traits.most_stored_in_dense = Tune::most_stored_in_dense;
+  traits.max_stored_in_dense = Tune::max_stored_in_dense;
   traits.dense_per_block_weight = Tune::dense_per_block_weight;
   traits.narrowest_dense = Tune::narrowest_dense;
   traits.fewest_dense_edges = Tune::fewest_dense_edges;
@@ -80,10 +80,10 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.few_samples = Tune::few_samples(processors);
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
-  traits.most_single_spread_samples = Tune::most_single_spread_samples;
+  traits.max_single_spread_samples = Tune::max_single_spread_samples;
   traits.few_outputs = Tune::has_small_batch_kernel ? static_cast<std::size_t>(Tune::few_outputs) : 0;
-  traits.most_single_samples = Tune::most_single_samples;
-  traits.most_stored_in_few_dense = Tune::most_stored_in_few_dense;
+  traits.max_single_samples = Tune::max_single_samples;
+  traits.max_stored_in_few_dense = Tune::max_stored_in_few_dense;
   traits.max_counted_outputs = Tune::max_counted_outputs;
 }
 
@@ -111,10 +111,10 @@ void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   traits.max_spread_bytes = std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
   std::size_t const of_sample = traits.max_spread_bytes / traits.spread_tile_samples;
   std::size_t const gathered = gathered_values<typename TravelToGather::Stages>() * sizeof(Scalar);
-  if (TravelToGather::Type::size + of_kokkos + most_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
-    traits.most_single_spread_samples = 0;
-  std::size_t const in_blocks = split_output_buffers(Tune::few_outputs) + traits.most_single_spread_samples * of_sample;
-  if (Tune::prefers_spread && in_blocks + of_kokkos > team_scratch) traits.most_stored_in_few_dense = 0.0;
+  if (TravelToGather::Type::size + of_kokkos + max_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
+    traits.max_single_spread_samples = 0;
+  std::size_t const in_blocks = split_output_buffers(Tune::few_outputs) + traits.max_single_spread_samples * of_sample;
+  if (Tune::prefers_spread && in_blocks + of_kokkos > team_scratch) traits.max_stored_in_few_dense = 0.0;
 }
 
 } // namespace detail
@@ -146,7 +146,7 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
                             FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::wide>>(processors, team_scratch);
   }
   traits.max_image_bytes = Tune::max_image_bytes;
-  traits.most_stored_in_fused_blocks = Tune::most_stored_in_fused_blocks;
+  traits.max_stored_in_fused_blocks = Tune::max_stored_in_fused_blocks;
   traits.stationary_layers_before_fused = Tune::stationary_layers_before_fused;
   return traits;
 }

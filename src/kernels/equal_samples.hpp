@@ -15,7 +15,7 @@ struct EqualSamples {
   ArrayView<int> table = {};          ///< hash table of positions, open addressing; kNoPosition: free
   int table_mask = 0;                 ///< size of the table, a power of two, less 1
   ArrayView<int> candidate = {};      ///< first position found with the same hash; the position itself if there is none
-  ArrayView<int> is_worth_it = {};    ///< one element; 0: a search found too few, the run searches no more
+  ArrayView<int> pays_off = {};       ///< one element; 0: a search found too few, the run searches no more
   ArrayView<int> represented_by = {}; ///< [sample]: the equal sample found; the sample itself if none
   std::uint64_t hash_mask = ~std::uint64_t(0); ///< bits of a hash that are used (tests clear most to force collisions)
 };
@@ -77,7 +77,7 @@ struct HashSamples {
   EqualSamples equal;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    if (equal.is_worth_it(0) == 0) return;
+    if (equal.pays_off(0) == 0) return;
     for_tasks(team, positions, [&](int position, int first, int last) {
       auto const activations = positions.activations(position);
       std::uint64_t hash = static_cast<std::uint64_t>(first) + 1;
@@ -125,7 +125,7 @@ struct FindCandidates {
 
   KOKKOS_FUNCTION void operator()(int position) const {
     if (position >= count(0)) return;
-    int const found = equal.is_worth_it(0) == 0 ? position : find_or_insert(position);
+    int const found = equal.pays_off(0) == 0 ? position : find_or_insert(position);
     equal.candidate(position) = found;
     if (found == position) live_stamps(position) = stamp;
   }
@@ -158,7 +158,7 @@ struct CompareWithCandidates {
   int stamp;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    if (equal.is_worth_it(0) == 0) return;
+    if (equal.pays_off(0) == 0) return;
     Hash::for_tasks(team, positions, [&](int position, int first, int last) {
       if (live_stamps(position) == stamp) return;
       auto const mine = positions.activations(position);
@@ -205,8 +205,8 @@ struct ListDistinctSamples {
     distinct += stays ? 1 : 0;
     if (is_final && position == max_samples - 1) {
       num_distinct(0) = distinct;
-      constexpr int least_part = 32;
-      if ((positions - distinct) * least_part < positions) equal.is_worth_it(0) = 0;
+      constexpr int min_part = 32;
+      if ((positions - distinct) * min_part < positions) equal.pays_off(0) = 0;
     }
   }
 };

@@ -191,7 +191,7 @@ struct ScratchBackward {
       int const half = unit % Half::halves;
       if (unit != first) team.team_barrier();
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
-        Half::bring(lines, errors, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs), num_outputs,
+        Half::stage(lines, errors, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs), num_outputs,
                     half, rank, lane);
       });
       team.team_barrier();

@@ -78,7 +78,7 @@ struct LeafGradientOnHost {
     for (int leaf = first; leaf < last; leaf += group) {
       int const count = least(group, last - leaf);
       Place const place{run, leaf - first, leaf, count, first_row, first_vector * width, last_vector - first_vector};
-      bring_errors(lines, place);
+      stage_errors(lines, place);
       add_some_vectors<vectors>(lines, place, last_row);
     }
   }
@@ -108,7 +108,7 @@ private:
 
   /// Copies the errors of a block of outputs in some leaves to scratch: [leaf][turn of the chain][link][output], 0 past
   /// the last output of a vector.
-  KOKKOS_FORCEINLINE_FUNCTION void bring_errors(ArrayView<Numbers> const& lines, Place const& place) const {
+  KOKKOS_FORCEINLINE_FUNCTION void stage_errors(ArrayView<Numbers> const& lines, Place const& place) const {
     for (int l = 0; l < place.count; ++l) {
       std::size_t const from = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(num_outputs);
       auto* const to = reinterpret_cast<Scalar*>(&lines(static_cast<std::size_t>(l) * samples * vectors));
@@ -161,7 +161,7 @@ private:
     }
   }
 
-  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors in the layout of bring_errors(). Computes two
+  /// The sums of a leaf. x: the lines of `Rows` inputs; e: the errors in the layout of stage_errors(). Computes two
   /// chains at a time, so that only every second sum goes to the L1.
   template <int Rows, int Vectors>
   KOKKOS_FORCEINLINE_FUNCTION static Sums<Rows, Vectors> sums_of_leaf(Scalar const* x, Numbers const* e) {
@@ -281,8 +281,8 @@ struct LeafGradientOnGpu {
         first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
     for (int leaf = first; leaf < last; ++leaf) {
       if (leaf != first) team.team_barrier();
-      bring<rows>(x, inputs, leaf, row, num_inputs, stride, rank);
-      bring<columns>(e, errors, leaf, column, num_outputs, num_outputs, rank);
+      stage<rows>(x, inputs, leaf, row, num_inputs, stride, rank);
+      stage<columns>(e, errors, leaf, column, num_outputs, num_outputs, rank);
       team.team_barrier();
       add_leaf(x, e, run, leaf - first, row, column, rank);
       if (row == 0 && bias_levels.num_sums != 0) add_bias(e, run, leaf - first, column, rank);
@@ -299,7 +299,7 @@ private:
   /// Copies `Count` lines of a leaf to scratch, from neuron `first` on; lines past the last neuron are zero. of_leaf:
   /// lines of each leaf in the panel.
   template <int Count>
-  KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& to,
+  KOKKOS_FORCEINLINE_FUNCTION static void stage(Lines const& to,
                                                 ConstTrainingPanel<ExecutionSpace, Scalar> const& panel, int leaf,
                                                 int first, int num_neurons, int of_leaf, int rank) {
     constexpr int loads = Count * packs / team_size;

@@ -152,14 +152,14 @@ struct SumsAddress {
 template <class ExecutionSpace, class Scalar>
 struct AddSubtrees {
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 64 : 1;
-  static constexpr int most_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
+  static constexpr int max_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
 
   ConstDeviceArray<ExecutionSpace, SumsAddress<Scalar>> sums; ///< [subtree]
   ConstDeviceArray<ExecutionSpace, int> merges;               ///< [subtree]
   DeviceArray<ExecutionSpace, Scalar> total;
 
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
-    Scalar waiting[most_waiting][chunk];
+    Scalar waiting[max_waiting][chunk];
     std::size_t const begin = index * chunk;
     int const count = begin + chunk < total.size() ? chunk : static_cast<int>(total.size() - begin);
     int top = 0;

@@ -39,7 +39,7 @@ struct LineHalf {
   /// Copies one half of the lines from first_line on to scratch; rank: rank of the calling team thread. Several loads
   /// of a thread are in flight at once.
   template <class Panel>
-  KOKKOS_FORCEINLINE_FUNCTION static void bring(Lines const& lines, Panel const& panel, std::size_t first_line,
+  KOKKOS_FORCEINLINE_FUNCTION static void stage(Lines const& lines, Panel const& panel, std::size_t first_line,
                                                 int num_neurons, int half, int rank, int lane) {
     constexpr int ahead = 8 / Tile::packs_per_lane;
     for (int first = rank; first < num_neurons; first += ahead * team_size) {

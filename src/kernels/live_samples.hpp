@@ -17,11 +17,11 @@ struct StartPanel {
   int num_samples;
   int num_counts;
   ArrayView<int> represented_by; ///< see EqualSamples; empty if equal samples are not searched
-  ArrayView<int> is_worth_it;    ///< see EqualSamples; empty if equal samples are not searched
+  ArrayView<int> pays_off;       ///< see EqualSamples; empty if equal samples are not searched
 
   KOKKOS_FUNCTION void operator()(int i) const {
     if (represented_by.data() != nullptr && i < num_samples) represented_by(i) = i;
-    if (represented_by.data() != nullptr && i == 0) is_worth_it(0) = 1;
+    if (represented_by.data() != nullptr && i == 0) pays_off(0) = 1;
     if (i < num_samples) ids(i) = i;
     if (i < num_samples) live_stamps(i) = unsaturated_stamps(i) = 0;
     if (i < num_counts) counts(i) = i == 0 ? num_samples : 0;
@@ -88,11 +88,11 @@ private:
 
 /// Computes the list of ListLiveSamples in one launch; a scan needs two. Each team lists 512 slots and finds the
 /// position of the first by counting the live samples in all slots before it. Reads 4 bytes (8 with unsaturated_stamps)
-/// for each pair of a team and a slot before it, so it is for GPUs and at most most_slots slots. Bound by latency.
+/// for each pair of a team and a slot before it, so it is for GPUs and at most slot_limit slots. Bound by latency.
 template <class ExecutionSpace>
 struct CountAndListLiveSamples {
   static constexpr int team_size = 512;
-  static constexpr int most_slots = 1 << 17; ///< above this, counting costs more than the scan's second launch
+  static constexpr int slot_limit = 1 << 17; ///< above this, counting costs more than the scan's second launch
   static constexpr int slots_per_load = 4;
   static constexpr int loads_at_a_time = 8; ///< loads that a thread has in flight
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<team_size, 2>>;
@@ -204,7 +204,7 @@ template <class ExecutionSpace>
 void list_live_samples(ExecutionSpace const& space, ListLiveSamples<ExecutionSpace> const& list) {
   if constexpr (!kOnHost<ExecutionSpace>) {
     using Kernel = CountAndListLiveSamples<ExecutionSpace>;
-    if (list.max_slots <= Kernel::most_slots) {
+    if (list.max_slots <= Kernel::slot_limit) {
       typename Kernel::Policy const policy(space, (list.max_slots + Kernel::team_size - 1) / Kernel::team_size,
                                            +Kernel::team_size);
       launch_teams("varve::list_live_samples", policy, Kernel{list});

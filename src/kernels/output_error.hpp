@@ -254,13 +254,13 @@ struct OutputErrorOnGpu {
   using Tile = typename Given::Tile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
   using Member = typename Policy::member_type;
-  static constexpr int most_rows = 128; ///< threads of a team for each sample
-  static constexpr int num_lanes = 8;   ///< samples of a group
+  static constexpr int max_rows = 128; ///< threads of a team for each sample
+  static constexpr int num_lanes = 8;  ///< samples of a group
   static constexpr int groups_per_line = Tile::num_samples / num_lanes;
   static constexpr int ahead = 4; ///< outputs of a thread whose loads are issued together
   static constexpr int terms = 2; ///< terms of a thread per round, in one of two buffers in scratch
   static constexpr bool is_softmax = kind == Loss::cross_entropy;
-  static_assert(most_rows % kOutputChains == 0);
+  static_assert(max_rows % kOutputChains == 0);
 
   KOKKOS_FUNCTION static constexpr std::size_t scratch_bytes(int num_threads) {
     return static_cast<std::size_t>(num_threads) * ((2 + 2 * terms) * sizeof(double) + sizeof(int));
@@ -485,7 +485,7 @@ void output_error_on_gpu(ExecutionSpace const& space, OutputError<ExecutionSpace
   with_kind(given.loss, [&](auto kind) {
     using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
     int const rows =
-        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::most_rows))));
+        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::max_rows))));
     int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
     typename Kernel::Policy policy(space, given.num_leaves * Kernel::groups_per_line, num_threads);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));

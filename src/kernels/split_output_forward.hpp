@@ -19,13 +19,13 @@ struct SpreadShare {
 };
 
 /// The share of each team if num_teams teams divide the work. Of all shares of one size, a team copies least to scratch
-/// if the bytes of activations equal the bytes of edges. At most `most_tiles` tiles fit a team.
+/// if the bytes of activations equal the bytes of edges. At most `max_tiles` tiles fit a team.
 inline SpreadShare spread_share(int num_tiles, int num_slices, int num_teams, double bytes_of_tile,
-                                double bytes_of_slice, int most_tiles) {
+                                double bytes_of_slice, int max_tiles) {
   double const size = std::max(1.0, static_cast<double>(num_tiles) * num_slices / num_teams);
   double const wanted = std::clamp(std::sqrt(size * bytes_of_slice / bytes_of_tile), 1.0, size);
   int const groups_wanted = std::max(1, static_cast<int>(std::lround(num_tiles / wanted)));
-  int const tiles = std::min(most_tiles, (num_tiles + groups_wanted - 1) / groups_wanted);
+  int const tiles = std::min(max_tiles, (num_tiles + groups_wanted - 1) / groups_wanted);
   int const groups = (num_tiles + tiles - 1) / tiles;
   return {tiles, std::max(1, static_cast<int>(std::ceil(size * groups / num_tiles)))};
 }
@@ -61,7 +61,7 @@ struct SplitOutputForward {
   static constexpr int packs_in_flight = 8;
   using Operands = SpreadOperands<ExecutionSpace, Format, Tile, Tune>;
   using Arrays = SpreadArrays<Scalar>;
-  static constexpr int most_tiles = Operands::most_tiles;
+  static constexpr int max_tiles = Operands::max_tiles;
 
   Edges layer;
   LayerPass<Scalar> pass; ///< slots in order, in tiles of Tile::num_samples
@@ -147,7 +147,7 @@ private:
       int chunk = static_cast<int>(chunks.first - first_chunk);
       int const end = static_cast<int>(chunks.second - first_chunk);
       while (chunk < end) {
-        int const last = operands.bring(team, chunk, end);
+        int const last = operands.stage(team, chunk, end);
         int const first_of_part = operands.first_of_part();
         if (output.exists)
           add_chunks(sums, operands.part(), own.chain, chunk - first_of_part, last - 1 - first_of_part);
@@ -265,7 +265,7 @@ void split_output_forward(ExecutionSpace const& space, Format const& layer,
   double const room = static_cast<double>(max_team_scratch<ExecutionSpace>()) - 1024.0 - bytes(0);
   auto const share = spread_share(tiles, slices, Tune::spread_teams(num_processors(space)), bytes_of_tile,
                                   static_cast<double>(layer.bytes()) / slices,
-                                  static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::most_tiles})));
+                                  static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::max_tiles})));
   int const groups = (tiles + share.tiles - 1) / share.tiles;
   int const num_parts = (slices + share.slices - 1) / share.slices;
   typename Kernel::Policy policy(space, groups * num_parts, +Kernel::team_size);

@@ -137,7 +137,7 @@ class OperandsInMemory {
 public:
   using Edges = typename Format::Edges;
   using Arrays = SpreadArrays<typename Tile::Scalar>;
-  static constexpr int most_tiles = Tune::spread_team_size / (Format::slice_width * Tile::num_lanes);
+  static constexpr int max_tiles = Tune::spread_team_size / (Format::slice_width * Tile::num_lanes);
   static constexpr int stages_size = 0;     ///< bytes
   static constexpr int values_per_tile = 0; ///< gathered activations in scratch
 
@@ -150,7 +150,7 @@ public:
   /// Waits until chunk `chunk` has arrived. All threads of the team call it, with ascending chunks. Returns the end of
   /// the chunks that have arrived, at most `end`.
   template <class Member>
-  KOKKOS_FORCEINLINE_FUNCTION int bring(Member const& /*team*/, int /*chunk*/, int end) {
+  KOKKOS_FORCEINLINE_FUNCTION int stage(Member const& /*team*/, int /*chunk*/, int end) {
     return end;
   }
 
@@ -182,7 +182,7 @@ public:
   using Travel = SpreadPipeline<ExecutionSpace, typename Tile::Scalar, typename Format::Index, Tune, 0>;
   using Stages = typename Travel::Stages;
   using Pipeline = typename Travel::Type;
-  static constexpr int most_tiles = team_size / (Format::slice_width * Tile::num_lanes);
+  static constexpr int max_tiles = team_size / (Format::slice_width * Tile::num_lanes);
   static constexpr int stages_size = Pipeline::size;
   static constexpr int values_per_tile = 0;
 
@@ -194,7 +194,7 @@ public:
   }
 
   template <class Member>
-  KOKKOS_FORCEINLINE_FUNCTION int bring(Member const& team, int chunk, int end) {
+  KOKKOS_FORCEINLINE_FUNCTION int stage(Member const& team, int chunk, int end) {
     if (chunk / stage_chunks != stage_) pipeline_.await(team, arrays_.stages, stages_, ++stage_);
     int const end_of_stage = (stage_ + 1) * stage_chunks;
     return end < end_of_stage ? end : end_of_stage;
@@ -226,7 +226,7 @@ constexpr int gathered_values() {
 
 /// Most tiles of one sample whose chains fit one warp.
 template <class Tune>
-constexpr int most_gathered_tiles() {
+constexpr int max_gathered_tiles() {
   return 32 / Tune::slice_width;
 }
 
@@ -243,8 +243,8 @@ public:
   static constexpr int slice_width = Format::slice_width;
   static constexpr int team_size = Tune::spread_team_size;
   static constexpr int stage_chunks = Tune::spread_stage_chunks;
-  static constexpr int most_tiles = most_gathered_tiles<Tune>();
-  static constexpr int first_gatherer = most_tiles * slice_width;
+  static constexpr int max_tiles = max_gathered_tiles<Tune>();
+  static constexpr int first_gatherer = max_tiles * slice_width;
   using Travel = SpreadPipeline<ExecutionSpace, Scalar, typename Format::Index, Tune, 1>;
   using Stages = typename Travel::Stages;
   using Pipeline = typename Travel::Type;
@@ -282,7 +282,7 @@ public:
   }
 
   template <class Member>
-  KOKKOS_FORCEINLINE_FUNCTION int bring(Member const& team, int chunk, int end) {
+  KOKKOS_FORCEINLINE_FUNCTION int stage(Member const& team, int chunk, int end) {
     if (chunk / stage_chunks != stage_) {
       if (stage_ < 0) gather(team, 0);
       ++stage_;
@@ -373,7 +373,7 @@ struct SpreadDense {
   static_assert(Tile::num_samples == 1);
   static constexpr int team_size = Tune::spread_team_size;
   static constexpr int block_outputs = Format::block_outputs;
-  static constexpr int most_tiles = 32 / block_outputs; ///< tiles computed at a time
+  static constexpr int max_tiles = 32 / block_outputs; ///< tiles computed at a time
   static constexpr int chunk_inputs = split_output_chunk_bytes / static_cast<int>(sizeof(Scalar));
   using Chunks = BlockChunks<Format, chunk_inputs>;
   using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, team_size, split_output_stages>;
@@ -387,7 +387,7 @@ struct SpreadDense {
       : layer(layer_),
         pass(pass_),
         num_padded(static_cast<int>(Format::padded_inputs(static_cast<std::size_t>(layer_.parameters.num_inputs)))),
-        tiles_at_a_time(std::min(pass_.max_samples, +most_tiles)) {}
+        tiles_at_a_time(std::min(pass_.max_samples, +max_tiles)) {}
 
   /// Size of team scratch, in numbers.
   KOKKOS_FORCEINLINE_FUNCTION int scratch_size() const { return Pipeline::size + tiles_at_a_time * num_padded; }
@@ -435,7 +435,7 @@ private:
     int const known = is_output ? output : 0;
     double const bias = layer.parameters.bias_of(known);
     auto const neuron = Sums::neurons_of(layer.parameters, known);
-    bring_inputs(rank, first_tile, scratch);
+    stage_inputs(rank, first_tile, scratch);
     Sums sums;
     sums.clear_sums();
     for (int first = 0; first < num_padded; first += chunk_inputs) {
@@ -450,7 +450,7 @@ private:
   }
 
   /// Copies the activations of some tiles to scratch, in_flight loads per thread at a time. Padding is 0.
-  KOKKOS_FORCEINLINE_FUNCTION void bring_inputs(int rank, int first_tile, ArrayView<Scalar> const& scratch) const {
+  KOKKOS_FORCEINLINE_FUNCTION void stage_inputs(int rank, int first_tile, ArrayView<Scalar> const& scratch) const {
     constexpr int in_flight = 4;
     int const num_inputs = layer.parameters.num_inputs;
     for (int tile = 0; tile < tiles_at_a_time; ++tile) {

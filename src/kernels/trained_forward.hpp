@@ -119,7 +119,7 @@ struct ScratchForward {
     auto const lines = Half::in_scratch(team, num_inputs);
     int const rank = team.team_rank();
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
-      Half::bring(lines, inputs, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs), num_inputs,
+      Half::stage(lines, inputs, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs), num_inputs,
                   half, rank, lane);
     });
     team.team_barrier();

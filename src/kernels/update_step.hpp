@@ -40,7 +40,7 @@ private:
     std::size_t const begin = input * num_outputs + output;
     std::size_t const end = begin + (width - 1) * num_outputs + width;
     if (input + width > num_inputs || output + width > num_outputs || begin < first || end > last) {
-      turn_at_border(input, output);
+      transpose_at_border(input, output);
       return;
     }
     Scalar square[width][width];
@@ -50,7 +50,7 @@ private:
       for (std::size_t i = 0; i < width; ++i) by_output((output + j) * num_inputs + input + i) = square[i][j];
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void turn_at_border(std::size_t input, std::size_t output) const {
+  KOKKOS_FORCEINLINE_FUNCTION void transpose_at_border(std::size_t input, std::size_t output) const {
     for (std::size_t i = input; i < input + width && i < num_inputs; ++i) {
       for (std::size_t j = output; j < output + width && j < num_outputs; ++j) {
         std::size_t const weight = i * num_outputs + j;

@@ -54,9 +54,9 @@ Activation to_public(varve::Activation const& activation) {
 }
 
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {
-  constexpr std::size_t most_columns = std::numeric_limits<NeuronIndex>::max();
-  if (matrix.num_columns > most_columns)
-    throw InputError(fmt::format("{} has {} columns, expected at most {}", place, matrix.num_columns, most_columns));
+  constexpr std::size_t max_columns = std::numeric_limits<NeuronIndex>::max();
+  if (matrix.num_columns > max_columns)
+    throw InputError(fmt::format("{} has {} columns, expected at most {}", place, matrix.num_columns, max_columns));
   varve::SparseMatrix copy;
   copy.num_rows = matrix.num_rows;
   copy.num_columns = matrix.num_columns;

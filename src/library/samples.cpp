@@ -12,11 +12,11 @@ namespace {
 
 /// Throws InputError unless there are rows * columns values.
 void require_size(std::size_t num_values, std::size_t rows, std::size_t columns) {
-  constexpr std::size_t most_columns = std::numeric_limits<NeuronIndex>::max();
+  constexpr std::size_t max_columns = std::numeric_limits<NeuronIndex>::max();
   bool const fits = columns == 0 ? num_values == 0 : num_values / columns == rows && num_values % columns == 0;
-  if (!fits || columns > most_columns)
+  if (!fits || columns > max_columns)
     throw InputError(fmt::format("samples: found {} values, expected {} samples of {} neurons each (at most {})",
-                                 num_values, rows, columns, most_columns));
+                                 num_values, rows, columns, max_columns));
 }
 
 template <class Scalar>

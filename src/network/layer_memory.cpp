@@ -27,9 +27,9 @@ Layer KeptNetwork::layer(std::size_t number) const {
   return layer;
 }
 
-LayersAhead::LayersAhead(NetworkSource const& source, std::size_t most_bytes,
+LayersAhead::LayersAhead(NetworkSource const& source, std::size_t max_bytes,
                          std::function<Findings(Layer const&)> study)
-    : source_(source), most_bytes_(most_bytes), study_(std::move(study)), num_threads_(num_host_threads()) {}
+    : source_(source), max_bytes_(max_bytes), study_(std::move(study)), num_threads_(num_host_threads()) {}
 
 LayersAhead::StudiedLayer LayersAhead::read(std::size_t number) const {
   StudiedLayer studied{source_.layer(number), {}};
@@ -54,7 +54,7 @@ LayersAhead::StudiedLayer LayersAhead::next() {
 /// Starts to read layers until as many are ahead as shall be.
 void LayersAhead::read_ahead(Layer const& taken) {
   constexpr std::size_t enough_bytes = std::size_t{1} << 28U; // more would only take more memory
-  auto const fit = std::min(most_bytes_, enough_bytes) / std::max<std::size_t>(bytes_of(taken), 1);
+  auto const fit = std::min(max_bytes_, enough_bytes) / std::max<std::size_t>(bytes_of(taken), 1);
   auto const wanted = std::clamp<std::size_t>(fit, 1, num_threads_);
   bool const are_enough = 2 * wanted > num_threads_; // to keep all threads busy, each with a layer of its own
   try {

@@ -76,9 +76,9 @@ public:
     Findings findings;
   };
 
-  /// As many layers are read ahead as fit into `most_bytes`, judged by the last one that was taken: at least one, and
+  /// As many layers are read ahead as fit into `max_bytes`, judged by the last one that was taken: at least one, and
   /// at most one per host thread. With one host thread, none is.
-  LayersAhead(NetworkSource const& source, std::size_t most_bytes, std::function<Findings(Layer const&)> study);
+  LayersAhead(NetworkSource const& source, std::size_t max_bytes, std::function<Findings(Layer const&)> study);
 
   /// The next layer, from 0 on. Calls source.before_layer() first, on this thread. Throws what reading it throws.
   StudiedLayer next();
@@ -88,7 +88,7 @@ private:
   void read_ahead(Layer const& taken);
 
   NetworkSource const& source_;
-  std::size_t most_bytes_;
+  std::size_t max_bytes_;
   std::function<Findings(Layer const&)> study_;
   std::size_t num_threads_;
   std::size_t num_taken_ = 0;

@@ -158,7 +158,7 @@ public:
 
   /// To be called after each add() to the cone: adds the outputs that depend on its new neurons.
   void learn(GrowingCone const& cone) {
-    constexpr std::size_t most_candidates = 1024; // many times what a cone has room for: a neuron may have more readers
+    constexpr std::size_t max_candidates = 1024; // many times what a cone has room for: a neuron may have more readers
     for (std::size_t level = 0; level < num_before_.size(); ++level) {
       num_before_[level] = seen_[level].size();
       for (NeuronIndex const neuron : cone.added(level)) seen_.add(level, neuron);
@@ -169,7 +169,7 @@ public:
       }
     }
     auto const& outputs = seen_[num_before_.size() - 1];
-    for (std::size_t i = num_before_.back(); i < outputs.size() && candidates_.size() < most_candidates; ++i)
+    for (std::size_t i = num_before_.back(); i < outputs.size() && candidates_.size() < max_candidates; ++i)
       if (open_.is_open(outputs[i])) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
   }
 

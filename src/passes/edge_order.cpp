@@ -241,7 +241,7 @@ bool OrderedNetwork::changes(Layer const& layer) const {
 }
 
 Layer OrderedNetwork::layer(std::size_t number) const {
-  constexpr double least_gain = 1.1; // in wavefronts; a smaller gain does not justify another order of summation
+  constexpr double min_gain = 1.1; // in wavefronts; a smaller gain does not justify another order of summation
   Layer layer = source_->layer(number);
   Stopwatch const stopwatch;
   if (!changes(layer)) return layer;
@@ -252,7 +252,7 @@ Layer OrderedNetwork::layer(std::size_t number) const {
   report.seconds = stopwatch.seconds();
   auto const gain =
       static_cast<double>(report.ascending.num_wavefronts) / static_cast<double>(report.chosen.num_wavefronts);
-  if (order_ != EdgeOrder::forced && gain < least_gain) return layer;
+  if (order_ != EdgeOrder::forced && gain < min_gain) return layer;
   std::lock_guard const lock(guard_);
   reports_[number] = report;
   return ordered;

@@ -46,7 +46,7 @@ public:
     while (std::ranges::any_of(open_, [](auto const& outputs) { return !outputs.empty(); })) fours.push_back(next());
     auto const last = fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end());
     std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });
-    turn_every_other_run(std::span(fours.begin(), last));
+    reverse_every_other_run(std::span(fours.begin(), last));
     std::vector<NeuronIndex> order;
     for (auto const& four : fours) order.insert(order.end(), four.begin(), four.end());
     return order;
@@ -58,7 +58,7 @@ private:
     return degree(std::ranges::max(four, {}, [&](auto output) { return degree(output); }));
   }
 
-  static void turn_every_other_run(std::span<Four> fours) {
+  static void reverse_every_other_run(std::span<Four> fours) {
     constexpr std::size_t run = 64; // fours per team of the fused kernel: 512 threads, two per output
     for (std::size_t first = run; first < fours.size(); first += 2 * run)
       std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
@@ -173,11 +173,11 @@ int num_common(std::span<std::uint64_t const> one, std::span<std::uint64_t const
 } // namespace
 
 std::vector<NeuronIndex> group_outputs(SparseMatrix const& weights) {
-  constexpr std::size_t most_words = 2048; // compared for one choice; more candidates gain little
+  constexpr std::size_t max_words = 2048; // compared for one choice; more candidates gain little
   constexpr std::size_t fewest_candidates = 8;
   BankSteps const steps(weights);
   auto const window = static_cast<std::ptrdiff_t>(
-      std::max(fewest_candidates, most_words / std::max<std::size_t>(1, steps.num_words()) / kNumBanks));
+      std::max(fewest_candidates, max_words / std::max<std::size_t>(1, steps.num_words()) / kNumBanks));
   std::vector<NeuronIndex> open(weights.num_rows);
   std::iota(open.begin(), open.end(), NeuronIndex(0));
   std::ranges::stable_sort(open, std::greater(), [&](NeuronIndex output) { return weights.row_size(output); });

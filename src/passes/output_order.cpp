@@ -65,7 +65,7 @@ public:
       std::size_t piece = next_piece();
       if (stage_outputs_.size() >= std::max(max_outputs_, unit_) || num_inputs_ + num_new(piece) > max_inputs_) {
         if (!close_stage()) return std::nullopt;
-        if (stages_.pointers.size() > stages_to_judge_by && !is_worth_it(min_uses)) return std::nullopt;
+        if (stages_.pointers.size() > stages_to_judge_by && !pays_off(min_uses)) return std::nullopt;
         piece = next_piece();
         if (num_inputs_ + num_new(piece) > max_inputs_) return std::nullopt;
       }
@@ -75,14 +75,14 @@ public:
       unit_ = 1; // the last stage may end anywhere
       close_stage();
     }
-    if (!is_worth_it(min_uses)) return std::nullopt;
+    if (!pays_off(min_uses)) return std::nullopt;
     return std::move(stages_);
   }
 
 private:
   std::span<NeuronIndex const> list_of(std::size_t piece) const { return weights_.row_columns(pieces_[piece].front()); }
   std::size_t num_new(std::size_t piece) const { return list_of(piece).size() - num_shared_[piece]; }
-  bool is_worth_it(double min_uses) const {
+  bool pays_off(double min_uses) const {
     return static_cast<double>(num_edges_) >= min_uses * static_cast<double>(num_inputs_of_stages_);
   }
 

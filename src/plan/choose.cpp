@@ -49,7 +49,7 @@ std::size_t samples_worth_a_copy(Layer const& layer, FormatName format, DeviceTr
   constexpr double copied_edge = 3e-8;
   auto const& costs = device.fused_with(FusedTile::small).single_costs;
   auto const num_edges = static_cast<double>(layer.num_edges());
-  double const weight = format == FormatName::dense ? costs.weight / device.most_stored_in_dense : costs.weight;
+  double const weight = format == FormatName::dense ? costs.weight / device.max_stored_in_dense : costs.weight;
   double const sample = num_edges * weight + static_cast<double>(layer.num_inputs()) * costs.moved_value;
   return static_cast<std::size_t>(std::ceil(copied_edge * num_edges / sample));
 }
@@ -79,13 +79,13 @@ LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
     : device_(device),
       request_(std::move(request)),
       has_few_samples_(request_.kernel
-                           ? *request_.kernel == KernelName::spread || *request_.kernel == KernelName::few
+                           ? *request_.kernel == KernelName::split_output || *request_.kernel == KernelName::small_batch
                            : request_.expected_samples && (*request_.expected_samples < device_.few_samples ||
                                                            takes_few_samples() || suits_small_batch_kernel())),
-      takes_small_batches_(request_.kernel ? *request_.kernel == KernelName::few && has_small_batch_kernel()
+      takes_small_batches_(request_.kernel ? *request_.kernel == KernelName::small_batch && has_small_batch_kernel()
                                            : suits_small_batch_kernel()),
       spreads_(has_few_samples_ &&
-               (request_.kernel ? *request_.kernel == KernelName::spread : device_.prefers_spread)) {}
+               (request_.kernel ? *request_.kernel == KernelName::split_output : device_.prefers_spread)) {}
 
 Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
@@ -123,7 +123,7 @@ bool LayerChooser::can_be_spread(LayerCase const& layer_case) const {
 
 std::optional<Encoding> LayerChooser::as_spread(LayerCase const& layer_case) const {
   if (!can_be_spread(layer_case) || !may_use(FormatName::sliced_ell)) return std::nullopt;
-  auto encoding = in_singles(layer_case, KernelName::spread);
+  auto encoding = in_singles(layer_case, KernelName::split_output);
   // With few samples, launches cost more than padding, so all layers should have one format.
   if (is_last(FormatName::sliced_ell) ||
       is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_blocks))
@@ -181,14 +181,14 @@ std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, 
   SparseMatrix const& matrix = layer_case.matrix();
   bool const has_long_lists = layer_case.num_edges() >= many_edges * matrix.num_rows;
   double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
-                      : layer_case.fuses && has_long_lists                 ? device_.most_stored_in_fused_blocks
+                      : layer_case.fuses && has_long_lists                 ? device_.max_stored_in_fused_blocks
                                                                            : max_padding_blocks;
   // a block whose outputs share hardly any inputs stores nearly block_outputs weights per edge
-  double const most_shared = 0.75 * static_cast<double>(shape.block_outputs);
+  double const max_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
   auto const size = ell_size(matrix, order, shape);
   if (!is_last(FormatName::pattern_blocks) &&
-      !is_cheap(num_stored(size, shape), layer_case.num_edges(), std::min(most, most_shared)))
+      !is_cheap(num_stored(size, shape), layer_case.num_edges(), std::min(most, max_shared)))
     return std::nullopt;
   if (kernel != KernelName::fused && device_.has_stationary) // the same blocks in another order
     order = chain_blocks(matrix, order, shape.block_outputs, device_.stationary_blocks);
@@ -217,7 +217,7 @@ std::optional<Encoding> LayerChooser::as_singles(LayerCase const& layer_case) co
   if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks) && !is_last(FormatName::dense))
     return std::nullopt;
   auto encoding = in_singles(layer_case, layer_case.fuses            ? KernelName::fused
-                                         : can_be_spread(layer_case) ? KernelName::spread
+                                         : can_be_spread(layer_case) ? KernelName::split_output
                                                                      : KernelName::direct);
   bool const is_cheap_enough = layer_case.fuses
                                    ? is_cheap_to_fuse(encoding.choice, layer_case)
@@ -402,13 +402,13 @@ std::optional<Encoding> LayerChooser::as_small_batch(Layer const& layer) const {
   bool const may_be_dense = may_use(FormatName::dense) && is_ascending(layer.weights);
   if (!may_use(FormatName::sliced_ell)) {
     bool const is_asked_for = may_be_dense && is_last(FormatName::dense);
-    return is_asked_for ? std::optional(in_small_batch_blocks(layer, KernelName::few)) : std::nullopt;
+    return is_asked_for ? std::optional(in_small_batch_blocks(layer, KernelName::small_batch)) : std::nullopt;
   }
   auto sliced = in_small_batch_slices(layer);
   auto const in_slices = static_cast<double>(sliced.choice.num_stored);
   if (may_be_dense) {
-    auto dense = in_small_batch_blocks(layer, KernelName::few);
-    if (static_cast<double>(dense.choice.num_stored) <= device_.most_stored_in_few_dense * in_slices) return dense;
+    auto dense = in_small_batch_blocks(layer, KernelName::small_batch);
+    if (static_cast<double>(dense.choice.num_stored) <= device_.max_stored_in_few_dense * in_slices) return dense;
   }
   // With few samples, launches cost more than padding, so much padding is allowed, especially in narrow layers.
   constexpr double max_padding_small_batch = 2.0;
@@ -424,16 +424,16 @@ Encoding LayerChooser::in_small_batch_slices(Layer const& layer) const {
   EllShape const shape{device_.few_outputs, 1, 1};
   auto order = order_by_size(layer.weights);
   auto const stored = num_stored(ell_size(layer.weights, order, shape), shape);
-  return encoding_in(FormatName::sliced_ell, KernelName::few, shape, stored, std::move(order));
+  return encoding_in(FormatName::sliced_ell, KernelName::small_batch, shape, stored, std::move(order));
 }
 
 /// A layer for the split-output kernel in dense blocks, if that kernel has tiles of one sample and is faster than with
 /// the layer's edges: dense blocks need no indices, but compute with zeros.
 std::optional<Encoding> LayerChooser::as_spread_blocks(Layer const& layer) const {
-  bool const has_blocks = spreads_single_samples() && device_.most_stored_in_few_dense > 0.0;
+  bool const has_blocks = spreads_single_samples() && device_.max_stored_in_few_dense > 0.0;
   if (!has_blocks || !may_use(FormatName::dense) || !is_ascending(layer.weights)) return std::nullopt;
-  auto dense = in_small_batch_blocks(layer, KernelName::spread);
-  double const most = device_.most_stored_in_few_dense * static_cast<double>(layer.num_edges());
+  auto dense = in_small_batch_blocks(layer, KernelName::split_output);
+  double const most = device_.max_stored_in_few_dense * static_cast<double>(layer.num_edges());
   bool const is_faster = static_cast<double>(dense.choice.num_stored) <= most;
   return is_faster || is_last(FormatName::dense) ? std::optional(std::move(dense)) : std::nullopt;
 }
@@ -499,7 +499,7 @@ bool LayerChooser::takes_few_samples() const {
 }
 
 bool LayerChooser::spreads_single_samples() const {
-  return spreads_ && request_.expected_samples && *request_.expected_samples <= device_.most_single_spread_samples;
+  return spreads_ && request_.expected_samples && *request_.expected_samples <= device_.max_single_spread_samples;
 }
 
 std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
@@ -512,12 +512,12 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
     return device_.staged_tile_samples;
   case KernelName::dense:
     return device_.dense_tile_samples;
-  case KernelName::spread:
+  case KernelName::split_output:
     return spreads_single_samples() ? 1 : device_.spread_tile_samples;
   case KernelName::cones:
     return device_.cone_tile_samples;
-  case KernelName::few:
-    return request_.expected_samples && *request_.expected_samples <= device_.most_single_samples
+  case KernelName::small_batch:
+    return request_.expected_samples && *request_.expected_samples <= device_.max_single_samples
                ? 1
                : device_.few_tile_samples;
   default:

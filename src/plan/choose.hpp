@@ -69,7 +69,7 @@ struct FirstLayerChoice {
   FirstLayerInput way = FirstLayerInput::tiles;
   LayerChoice choice;             ///< choice of the copy; tile_samples are those of the layer itself
   std::vector<NeuronIndex> order; ///< position -> output
-  std::size_t least_samples = 0;  ///< samples from which a copy for few entries saves more time than it takes to make
+  std::size_t min_samples = 0;    ///< samples from which a copy for few entries saves more time than it takes to make
 };
 
 /// The run of cones to which a layer belongs.
@@ -86,7 +86,7 @@ struct InConeRun {
 ///     edges ascend;
 ///   - pattern blocks, if outputs share so many inputs that the blocks store at most twice as many weights as there are
 ///     edges (a fma in a block costs at most half as much as one that loads its own input; the fused kernel's limit is
-///     DeviceTraits::most_stored_in_fused_blocks);
+///     DeviceTraits::max_stored_in_fused_blocks);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
 ///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel of the format;

@@ -151,9 +151,9 @@ Step LaunchCutter::step_of(std::size_t first, std::size_t last) const {
   step.joins_equal = joins_equal_after(last);
   constexpr std::size_t first_look = 15; // the first search pays off this many layers after saturates_from
   step.lists_saturated = seeks_saturated() && last + 1 >= saturates_from_ + first_look;
-  if (step.kernel == KernelName::spread || step.kernel == KernelName::few) {
+  if (step.kernel == KernelName::split_output || step.kernel == KernelName::small_batch) {
     step.lists_live = false; // with few samples, a list costs more than it saves
-    if (step.kernel == KernelName::few) step.lists_saturated = step.joins_equal = false; // searches do, too
+    if (step.kernel == KernelName::small_batch) step.lists_saturated = step.joins_equal = false; // searches do, too
   } else if (step.kernel != KernelName::fused) {
     step.lists_live = lists_after(last, entry_of(step.kernel).reads_lists);
   }
@@ -186,7 +186,7 @@ bool LaunchCutter::is_joinable(std::size_t first, std::size_t layer) const {
   if (first == 0 && request_.first != FirstLayerInput::tiles) return false;
   LayerChoice const& one = layers_[first].choice;
   LayerChoice const& other = layers_[layer].choice;
-  bool const are_joined = one.is_fused() || one.kernel == KernelName::few; // kernels that join layers
+  bool const are_joined = one.is_fused() || one.kernel == KernelName::small_batch; // kernels that join layers
   return are_joined && one.kernel == other.kernel && one.format == other.format && one.fused_tile == other.fused_tile &&
          layers_[first].segment == layers_[layer].segment;
 }

@@ -50,7 +50,7 @@ struct DeviceTraits {
 
   std::array<Fused, num_fused_tiles> fused;       ///< [FusedTile]
   std::size_t max_image_bytes = 0;                ///< largest image of a layer in scratch with a tile
-  double most_stored_in_fused_blocks = 0.0;       ///< stored weights per edge up to which pattern blocks are faster
+  double max_stored_in_fused_blocks = 0.0;        ///< stored weights per edge up to which pattern blocks are faster
   std::size_t stationary_layers_before_fused = 0; ///< first layers that use the stationary kernel even if they could be
                                                   ///< fused
 
@@ -68,8 +68,8 @@ struct DeviceTraits {
   std::size_t max_staged_outputs = 0;
   double min_staged_uses = 0.0; ///< least edges per staged input, on average
 
-  EllShape dense_shape;              ///< blocks of outputs of dense layers, and chunks to which their inputs are padded
-  double most_stored_in_dense = 0.0; ///< stored weights per edge up to which dense layers are faster than sliced ELL
+  EllShape dense_shape;             ///< blocks of outputs of dense layers, and chunks to which their inputs are padded
+  double max_stored_in_dense = 0.0; ///< stored weights per edge up to which dense layers are faster than sliced ELL
   double dense_per_block_weight = 0.0; ///< limit of stored weights per stored weight of pattern blocks
   std::size_t narrowest_dense = 0;     ///< neurons of the wider side from which on dense layers are chosen
   std::size_t fewest_dense_edges = 0;  ///< average edges per output from which on they are chosen
@@ -82,13 +82,13 @@ struct DeviceTraits {
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
   bool prefers_spread = false; ///< few samples use the split-output kernel, else the direct kernel
   std::size_t spread_tile_samples = 0;
-  std::size_t most_single_spread_samples = 0; ///< up to this number of samples, that kernel has tiles of one
-  std::size_t max_spread_bytes = 0;           ///< team scratch
+  std::size_t max_single_spread_samples = 0; ///< up to this number of samples, that kernel has tiles of one
+  std::size_t max_spread_bytes = 0;          ///< team scratch
 
   std::size_t few_outputs = 0; ///< outputs of a slice of the small-batch kernel; 0: the device has no such kernel
-  std::size_t most_single_samples = 0; ///< samples up to which that kernel has tiles of one, else few_tile_samples
+  std::size_t max_single_samples = 0; ///< samples up to which that kernel has tiles of one, else few_tile_samples
   EllShape few_dense_shape; ///< blocks of dense layers for that kernel, and for the spread one with tiles of one
-  double most_stored_in_few_dense =
+  double max_stored_in_few_dense =
       0.0; ///< weights of these blocks, for each in sliced ELL, up to which layers are stored in them
 
   std::size_t max_counted_outputs = 0; ///< most outputs of a first layer that counts or adds up entries of samples

@@ -10,7 +10,7 @@
 namespace varve {
 namespace {
 
-EdgeOffset count_most_readers(SparseMatrix const& matrix) {
+EdgeOffset count_max_readers(SparseMatrix const& matrix) {
   std::vector<EdgeOffset> num_readers(matrix.num_columns, 0);
   for (NeuronIndex const input : matrix.column_indices) ++num_readers[input];
   return num_readers.empty() ? 0 : *std::ranges::max_element(num_readers);
@@ -67,7 +67,7 @@ bool suits_counts(Layer const& layer, std::size_t max_outputs) {
   for (std::size_t output = 0; output < matrix.num_rows; ++output) {
     if (matrix.row_size(output) > max_degree) return false;
   }
-  return matrix.num_entries() <= many * matrix.num_columns && count_most_readers(matrix) <= 2 * many;
+  return matrix.num_entries() <= many * matrix.num_columns && count_max_readers(matrix) <= 2 * many;
 }
 
 bool suits_entries(Layer const& layer, std::size_t max_outputs) {
@@ -102,7 +102,7 @@ bool gains_from_dense(SparseMatrix const& matrix, EdgeOffset stored, EllShape co
   };
   if (std::max(matrix.num_rows, matrix.num_columns) < device.narrowest_dense ||
       matrix.num_entries() < device.fewest_dense_edges * matrix.num_rows ||
-      !is_at_most(device.most_stored_in_dense, matrix.num_entries()))
+      !is_at_most(device.max_stored_in_dense, matrix.num_entries()))
     return false;
   auto const size = ell_size(matrix, order_by_input_list(matrix, pattern_blocks.block_outputs), pattern_blocks);
   return is_at_most(device.dense_per_block_weight, num_stored(size, pattern_blocks));

@@ -11,7 +11,7 @@ namespace varve {
 namespace {
 
 /// Least limit in bytes for encoding layers for a GPU, even if the host may keep less.
-constexpr std::size_t least_encoding = std::size_t(64) << 20U;
+constexpr std::size_t min_encoding = std::size_t(64) << 20U;
 
 } // namespace
 
@@ -22,7 +22,7 @@ MemoryLimits memory_limits(MemoryRequest const& request, Backend backend) {
     limits.device = request.device_memory_limit.value_or(available_memory(backend) / 10 * 9);
     std::size_t const host = available_memory(Backend::serial);
     limits.host_weights = request.memory_limit.value_or(host / 2);
-    limits.encoding = std::max(request.memory_limit.value_or(host / 10 * 9), least_encoding);
+    limits.encoding = std::max(request.memory_limit.value_or(host / 10 * 9), min_encoding);
     return limits;
   }
   std::size_t const both = request.memory_limit.value_or(available_memory(backend) / 10 * 9);
@@ -41,7 +41,7 @@ std::size_t choose_batch(BatchRequest const& request, std::size_t device_limit,
                          std::function<std::size_t(std::size_t)> const& bytes_of) {
   std::size_t const step = request.step;
   std::size_t const room = device_limit - std::min(device_limit, request.weight_bytes);
-  std::size_t const most = std::min(room / bytes_of(step), request.most_at_all / step) * step;
+  std::size_t const most = std::min(room / bytes_of(step), request.max_at_all / step) * step;
   std::size_t const usual = std::max<std::size_t>(1, std::min(most, request.enough.value_or(most)));
   std::size_t const wanted = std::min(std::max<std::size_t>(request.num_samples, 1), request.asked.value_or(usual));
   if (most == 0 || wanted > most)
@@ -51,10 +51,10 @@ std::size_t choose_batch(BatchRequest const& request, std::size_t device_limit,
 
 namespace {
 
-constexpr std::size_t most_buffers = 3; ///< one in use, one being filled, one ahead for segments that compute fast
-constexpr std::size_t least_bytes = std::size_t(16) << 20U;  ///< smallest buffer, if memory allows: 0.3 ms over PCIe 5
+constexpr std::size_t max_buffers = 3; ///< one in use, one being filled, one ahead for segments that compute fast
+constexpr std::size_t min_bytes = std::size_t(16) << 20U;    ///< smallest buffer, if memory allows: 0.3 ms over PCIe 5
 constexpr std::size_t enough_bytes = std::size_t(64) << 20U; ///< largest buffer, unless a layer is larger
-constexpr std::size_t least_strip = std::size_t(1) << 20U;   ///< smallest strip, if memory allows
+constexpr std::size_t min_strip = std::size_t(1) << 20U;     ///< smallest strip, if memory allows
 
 /// Groups pieces, in order, into segments of about `target` bytes and at most `most` bytes.
 std::vector<WeightSegment> group_pieces(std::vector<std::size_t> const& piece_bytes, std::size_t target,
@@ -91,13 +91,13 @@ std::size_t wanted_room(RoomForWeights room) { return room.takes_everything ? ro
 /// Bytes of a buffer that is large enough to hide copies behind computation.
 std::size_t usual_buffer(RoomForWeights room) {
   std::size_t const wanted = wanted_room(room);
-  return std::min(wanted / 4, std::clamp(wanted / 16, least_bytes, enough_bytes));
+  return std::min(wanted / 4, std::clamp(wanted / 16, min_bytes, enough_bytes));
 }
 
 } // namespace
 
-std::size_t most_strip_bytes(RoomForWeights room) {
-  return std::min(room.most / 2, std::max(usual_buffer(room), least_strip));
+std::size_t max_strip_bytes(RoomForWeights room) {
+  return std::min(room.most / 2, std::max(usual_buffer(room), min_strip));
 }
 
 WeightSegments plan_segments(std::vector<std::size_t> const& piece_bytes, RoomForWeights room) {
@@ -108,7 +108,7 @@ WeightSegments plan_segments(std::vector<std::size_t> const& piece_bytes, RoomFo
   std::size_t const total = std::accumulate(piece_bytes.begin(), piece_bytes.end(), std::size_t(0));
   WeightSegments plan;
   plan.buffer_bytes = std::max(*largest, usual_buffer(room));
-  plan.num_buffers = std::clamp<std::size_t>(wanted_room(room) / plan.buffer_bytes, 2, most_buffers);
+  plan.num_buffers = std::clamp<std::size_t>(wanted_room(room) / plan.buffer_bytes, 2, max_buffers);
   std::size_t const count = (total + plan.buffer_bytes - 1) / plan.buffer_bytes;
   plan.segments = group_pieces(piece_bytes, (total + count - 1) / count, plan.buffer_bytes);
   // Buffers with the size of the largest segment, a sum of whole pieces, keep the alignment of pieces.
@@ -143,7 +143,7 @@ std::size_t bytes_of(StripShape const& shape, std::size_t num_outputs, EdgeOffse
 
 } // namespace
 
-std::size_t least_strip_bytes(SparseMatrix const& matrix, StripShape const& shape) {
+std::size_t min_strip_bytes(SparseMatrix const& matrix, StripShape const& shape) {
   std::size_t most = 0;
   for (std::size_t first = 0; first < matrix.num_rows; first += shape.block_outputs) {
     std::size_t const last = std::min(first + shape.block_outputs, matrix.num_rows);
@@ -152,15 +152,15 @@ std::size_t least_strip_bytes(SparseMatrix const& matrix, StripShape const& shap
   return most;
 }
 
-std::vector<OutputStrip> cut_into_strips(SparseMatrix const& matrix, StripShape const& shape, std::size_t most_bytes) {
+std::vector<OutputStrip> cut_into_strips(SparseMatrix const& matrix, StripShape const& shape, std::size_t max_bytes) {
   std::vector<OutputStrip> strips;
   for (std::size_t first = 0; first < matrix.num_rows; first += shape.block_outputs) {
     std::size_t const last = std::min(first + shape.block_outputs, matrix.num_rows);
     auto const bytes_up_to_here = [&](std::size_t begin) {
       return bytes_of(shape, last - begin, matrix.row_pointers[last] - matrix.row_pointers[begin]);
     };
-    if (strips.empty() || bytes_up_to_here(strips.back().first_output) > most_bytes) strips.push_back({first, 0});
-    VARVE_REQUIRE(bytes_up_to_here(strips.back().first_output) <= most_bytes, "a strip larger than its room");
+    if (strips.empty() || bytes_up_to_here(strips.back().first_output) > max_bytes) strips.push_back({first, 0});
+    VARVE_REQUIRE(bytes_up_to_here(strips.back().first_output) <= max_bytes, "a strip larger than its room");
     strips.back().num_outputs = last - strips.back().first_output;
   }
   return strips;

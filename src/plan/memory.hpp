@@ -43,7 +43,7 @@ struct BatchRequest {
   std::optional<std::size_t> enough; ///< samples beyond which a larger batch is not faster
   std::size_t weight_bytes = 0;      ///< device memory of weights
   std::size_t step = 1;              ///< memory is allocated for multiples of this many samples
-  std::size_t most_at_all = 0;       ///< limit of the panel's indices
+  std::size_t max_at_all = 0;        ///< limit of the panel's indices
 };
 
 /// Samples of a batch: all samples of the input, or the requested number, or as many as fit beside the weights.
@@ -78,7 +78,7 @@ struct RoomForWeights {
 
 /// Most bytes of a strip of a layer, if the layer is larger than half of the room: the usual size of a buffer, but at
 /// least enough that a kernel takes longer than its launch, if two such buffers fit.
-std::size_t most_strip_bytes(RoomForWeights room);
+std::size_t max_strip_bytes(RoomForWeights room);
 
 /// Groups pieces of weights, which do not all fit the room, into segments. piece_bytes: bytes of each piece. If all of
 /// them are multiples of an alignment, all places are, too.
@@ -107,11 +107,11 @@ struct StripShape {
 };
 
 /// Upper bound of the bytes of the largest strip on a device if strips are as small as possible.
-std::size_t least_strip_bytes(SparseMatrix const& matrix, StripShape const& shape);
+std::size_t min_strip_bytes(SparseMatrix const& matrix, StripShape const& shape);
 
-/// Cuts a layer into strips of at most `most_bytes` bytes on a device, which must be at least least_strip_bytes(). All
+/// Cuts a layer into strips of at most `max_bytes` bytes on a device, which must be at least min_strip_bytes(). All
 /// strips but the last are as large as that allows.
-std::vector<OutputStrip> cut_into_strips(SparseMatrix const& matrix, StripShape const& shape, std::size_t most_bytes);
+std::vector<OutputStrip> cut_into_strips(SparseMatrix const& matrix, StripShape const& shape, std::size_t max_bytes);
 
 /// The outputs of a strip as a separate layer.
 Layer layer_of(Layer const& whole, OutputStrip const& strip);

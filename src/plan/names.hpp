@@ -12,7 +12,19 @@ enum class FormatName { cones, dense, pattern_blocks, staged_blocks, sliced_ell,
 
 /// The kernels (kernels/) of the steps of a plan. The last three compute only the first layer: `bits` and `counts` for
 /// samples whose values are all equal, `entries` for samples with few entries.
-enum class KernelName { direct, stationary, staged, fused, dense, cones, spread, few, bits, counts, entries };
+enum class KernelName {
+  direct,
+  stationary,
+  staged,
+  fused,
+  dense,
+  cones,
+  split_output,
+  small_batch,
+  bits,
+  counts,
+  entries
+};
 
 /// The names of a format.
 struct FormatEntry {

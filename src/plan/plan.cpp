@@ -78,7 +78,7 @@ std::string explain_format(StepRun const& run) {
         "outputs share inputs, though not whole lists: an input brought into scratch serves {:.1f} edges",
         ratio(choice.num_edges, choice.num_staged_inputs));
   case FormatName::sliced_ell:
-    if (run.step.kernel == KernelName::few)
+    if (run.step.kernel == KernelName::small_batch)
       return fmt::format("outputs with about as many edges are neighbours: slices of {} store {:.2f} weights per edge",
                          choice.shape.slice_width, stored);
     return fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge",
@@ -101,9 +101,9 @@ std::string explain_kernel(StepRun const& run) {
                                          run.step.choice.tile_samples)
                            : "",
                        layers_per_launch(run));
-  case KernelName::spread:
+  case KernelName::split_output:
     return "; samples are few: the outputs of each layer are spread over the device";
-  case KernelName::few:
+  case KernelName::small_batch:
     return fmt::format("; samples are few: {}; {:.1f} layers a launch",
                        run.step.choice.tile_samples == 1 ? "the lanes of vectors hold outputs of one sample"
                                                          : "a thread computes neighbouring outputs together",

@@ -67,11 +67,11 @@ struct AddTileOnCuda {
     int const num_chunks = (step.depth + chunk - 1) / chunk;
     Sums own(rank);
     load_sums(own, sums_of(row, column));
-    for (int number = 0; number < Stages - 1; ++number) bring(buffers, rank, from_a, from_b, number);
+    for (int number = 0; number < Stages - 1; ++number) stage(buffers, rank, from_a, from_b, number);
     for (int number = 0; number < num_chunks; ++number) {
       await_scratch_copies<Stages - 2>();
       team.team_barrier(); // all threads see this chunk and have finished with the one before
-      bring(buffers, rank, from_a, from_b, number + Stages - 1);
+      stage(buffers, rank, from_a, from_b, number + Stages - 1);
       auto const numbers = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
       own.add_chunk(part_of(numbers, 0, size_a), part_of(numbers, size_a, size_b));
     }
@@ -107,18 +107,18 @@ private:
   }
 
   /// Starts to copy a chunk; numbers past the last k are zero.
-  KOKKOS_FORCEINLINE_FUNCTION void bring(ArrayView<Scalar> const& buffers, int rank,
+  KOKKOS_FORCEINLINE_FUNCTION void stage(ArrayView<Scalar> const& buffers, int rank,
                                          ArrayView<Scalar const> const& from_a, ArrayView<Scalar const> const& from_b,
                                          int number) const {
     auto const to = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
-    bring_lines<Sums::rows, Sums::stride_a>(to, rank, from_a, number * chunk);
-    bring_lines<Sums::columns, Sums::stride_b>(part_of(to, size_a), rank, from_b, number * chunk);
+    stage_lines<Sums::rows, Sums::stride_a>(to, rank, from_a, number * chunk);
+    stage_lines<Sums::columns, Sums::stride_b>(part_of(to, size_a), rank, from_b, number * chunk);
     end_scratch_copies();
   }
 
   /// Copies `Width` numbers for each k of a chunk; their lines in scratch have distance `Stride`.
   template <int Width, int Stride>
-  KOKKOS_FORCEINLINE_FUNCTION void bring_lines(ArrayView<Scalar> const& to, int rank,
+  KOKKOS_FORCEINLINE_FUNCTION void stage_lines(ArrayView<Scalar> const& to, int rank,
                                                ArrayView<Scalar const> const& from, int first) const {
     constexpr int across = Width / Sums::piece;
     constexpr int at_once = Sums::team_size / across;

@@ -19,12 +19,12 @@ enum class State : std::uint64_t { absent, coming, ready };
 constexpr unsigned state_shift = 12;
 constexpr unsigned slot_shift = state_shift + 2;
 constexpr unsigned generation_shift = slot_shift + 22;
-constexpr std::uint64_t most_readers = (std::uint64_t{1} << state_shift) - 1;
+constexpr std::uint64_t reader_limit = (std::uint64_t{1} << state_shift) - 1;
 
-std::uint64_t num_readers(std::uint64_t word) { return word & most_readers; }
+std::uint64_t num_readers(std::uint64_t word) { return word & reader_limit; }
 State state_of(std::uint64_t word) { return static_cast<State>((word >> state_shift) & 3U); }
 std::size_t slot_of(std::uint64_t word) {
-  return static_cast<std::size_t>((word >> slot_shift) & (TileDirectory::most_slots - 1));
+  return static_cast<std::size_t>((word >> slot_shift) & (TileDirectory::slot_limit - 1));
 }
 
 std::uint64_t with_state(std::uint64_t word, State state) {
@@ -111,7 +111,7 @@ void TileDirectory::close_all() {
 std::optional<TileDirectory::Pin> TileDirectory::pin(std::size_t tile) {
   for (std::size_t peer = 0; peer < peers_.size(); ++peer) {
     auto const pinned = replace(Word(peers_[peer][tile]), [](std::uint64_t word) -> std::optional<std::uint64_t> {
-      if (state_of(word) != State::ready || num_readers(word) == most_readers) return std::nullopt;
+      if (state_of(word) != State::ready || num_readers(word) == reader_limit) return std::nullopt;
       return word + 1;
     });
     if (pinned) return Pin{peer, slot_of(*pinned)};
@@ -124,7 +124,7 @@ void TileDirectory::release(std::size_t tile, Pin const& pin) { Word(peers_[pin.
 namespace {
 
 /// Seconds to wait for a tile that another rank is reading.
-constexpr double least_patience = 0.02;
+constexpr double min_patience = 0.02;
 constexpr double first_patience = 0.2; ///< before this rank has read a tile
 
 } // namespace
@@ -134,13 +134,12 @@ PeerTiles::PeerTiles(DeviceMemory const& device, ProductTiles const& tiles, Prod
     : device_(device),
       tiles_(tiles),
       slot_bytes_(memory.slot_bytes),
-      memory_(device, rank, gather, {.bytes = memory.num_slots * memory.slot_bytes, .num_words = num_tiles(tiles)},
-              layout,
-              num_tiles(tiles) > most_shared_tiles || memory.num_slots > TileDirectory::most_slots
-                  ? "its tiles are too many"
-                  : ""),
+      memory_(
+          device, rank, gather, {.bytes = memory.num_slots * memory.slot_bytes, .num_words = num_tiles(tiles)}, layout,
+          num_tiles(tiles) > max_shared_tiles || memory.num_slots > TileDirectory::slot_limit ? "its tiles are too many"
+                                                                                              : ""),
       in_slot_(memory.num_slots),
-      copies_(device.new_lane()) {
+      copies_(device.new_stream()) {
   if (!has_memory()) return;
   auto const& ranks = memory_.ranks();
   for (std::size_t other = 0; other < ranks.size(); ++other)
@@ -190,7 +189,7 @@ void PeerTiles::begin(TileKey const& key, std::size_t slot) {
 bool PeerTiles::fetch(TileKey const& key, std::size_t number, TileSlot& slot, std::size_t packed_bytes,
                       std::uint64_t bytes, double seconds_to_read) {
   auto const tile = number_of_tile(tiles_, key);
-  auto const patience = seconds_to_read > 0.0 ? std::max(2.0 * seconds_to_read, least_patience) : first_patience;
+  auto const patience = seconds_to_read > 0.0 ? std::max(2.0 * seconds_to_read, min_patience) : first_patience;
   Stopwatch const time;
   auto pin = directory_->pin(tile);
   while (!pin && time.seconds() < patience && directory_->look(tile) != TileDirectory::Place::nowhere) {
@@ -207,14 +206,14 @@ bool PeerTiles::fetch(TileKey const& key, std::size_t number, TileSlot& slot, st
   auto const* const theirs = memory_.ranks()[nearest_[pin->peer]].bytes->data();
   copies_->copy_on_device(slot.memory.data(), theirs + pin->slot * slot_bytes_, packed_bytes);
   after(*copies_, releases_, [this, tile, pin = *pin] { directory_->release(tile, pin); });
-  slot.brought->set(*copies_);
+  slot.loaded->set(*copies_);
   publish(number, *copies_);
   ++traffic_.num_copied;
   traffic_.bytes += static_cast<double>(bytes);
   return true;
 }
 
-void PeerTiles::publish(std::size_t slot, Lane const& lane) {
+void PeerTiles::publish(std::size_t slot, Stream const& lane) {
   auto const [tile, ticket] = *in_slot_[slot];
   after(lane, publications_, [this, tile, ticket] { directory_->publish(tile, ticket); });
 }
@@ -228,12 +227,12 @@ void PeerTiles::end(bool keeps_tiles) {
 }
 
 /// Calls work() once the device has completed what is enqueued on the lane; on GPUs on another thread.
-void PeerTiles::after(Lane const& lane, JobThread& thread, JobThread::Job const& work) const {
+void PeerTiles::after(Stream const& lane, JobThread& thread, JobThread::Job const& work) const {
   if (device_.is_host()) {
     lane.fence("varve::product_tile");
     return work();
   }
-  std::shared_ptr<LaneMark> const mark = device_.new_mark();
+  std::shared_ptr<StreamMark> const mark = device_.new_mark();
   mark->set(lane);
   thread.add([mark, work] {
     mark->await();

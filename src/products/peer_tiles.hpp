@@ -15,7 +15,7 @@
 
 namespace varve {
 
-inline constexpr std::size_t most_shared_tiles = std::size_t{1} << 22U;
+inline constexpr std::size_t max_shared_tiles = std::size_t{1} << 22U;
 
 /// The number of tiles of A and B of a product; each has a word in the directory of each rank.
 std::size_t num_tiles(ProductTiles const& tiles);
@@ -35,7 +35,7 @@ std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key);
 /// 2016, treat the tiles of all devices of a machine as one cache, by a protocol on the host.)
 class TileDirectory {
 public:
-  static constexpr std::size_t most_slots = std::size_t{1} << 22U;
+  static constexpr std::size_t slot_limit = std::size_t{1} << 22U;
 
   /// `own`: the words of this rank; `peers`: the words of other ranks, nearest first, each of the same length. All are
   /// zero at the start and must outlive this object. One thread calls begin() and close(), any thread the other
@@ -80,9 +80,9 @@ private:
 /// A packed tile on the device.
 struct TileSlot {
   DeviceNumbers<std::byte> memory;
-  std::size_t brought_by = 0; ///< the lane that read it, or the number of lanes for a copy from another rank
-  std::unique_ptr<LaneMark> brought;
-  std::vector<std::unique_ptr<LaneMark>> used; ///< [lane]: set after the lane's last use
+  std::size_t loaded_by = 0; ///< the lane that read it, or the number of lanes for a copy from another rank
+  std::unique_ptr<StreamMark> loaded;
+  std::vector<std::unique_ptr<StreamMark>> used; ///< [lane]: set after the lane's last use
 };
 
 /// Another rank of the same machine, from this rank's point of view.
@@ -138,7 +138,7 @@ public:
              double seconds_to_read);
 
   /// Lets other ranks copy the tile of a slot after the work enqueued on the lane.
-  void publish(std::size_t slot, Lane const& lane);
+  void publish(std::size_t slot, Stream const& lane);
 
   PeerTraffic const& traffic() const { return traffic_; }
 
@@ -152,7 +152,7 @@ private:
     std::uint64_t ticket = 0;
   };
 
-  void after(Lane const& lane, JobThread& thread, JobThread::Job const& work) const;
+  void after(Stream const& lane, JobThread& thread, JobThread::Job const& work) const;
 
   DeviceMemory const& device_;
   ProductTiles tiles_;
@@ -160,7 +160,7 @@ private:
   MachineMemory memory_;             ///< bytes: all slots; words: the directory
   std::vector<std::size_t> nearest_; ///< ranks whose tiles are copied, nearest first
   std::vector<std::optional<Held>> in_slot_;
-  std::unique_ptr<Lane> copies_; ///< lane of copies from other ranks
+  std::unique_ptr<Stream> copies_; ///< lane of copies from other ranks
   std::optional<TileDirectory> directory_;
   PeerTraffic traffic_;
   JobThread publications_, releases_; ///< last members: they end before the members that they use

@@ -22,7 +22,7 @@ void ProductTimeline::restart() { *this = ProductTimeline(); }
 void ProductTimeline::add(ProductEvent const& event) {
   auto& events = kinds_[static_cast<std::size_t>(event.what)];
   events.push_back(event);
-  if (events.size() <= most_of_a_kind) return;
+  if (events.size() <= max_of_a_kind) return;
   auto const middle = events.begin() + static_cast<std::ptrdiff_t>(events.size() / 2);
   std::ranges::nth_element(events, middle, std::ranges::greater(),
                            [](ProductEvent const& one) { return one.end - one.begin; });
@@ -82,7 +82,7 @@ ProductEngine<Scalar>::ProductEngine(Backend backend, ProductTiles const& tiles,
       slots_(memory_.num_slots),
       lanes_(memory_.num_lanes) {
   for (auto& lane : lanes_) {
-    lane.lane = device_.new_lane();
+    lane.lane = device_.new_stream();
     lane.sums_came = device_.new_mark();
   }
 }
@@ -127,7 +127,7 @@ ProductTraffic ProductEngine<Scalar>::traffic() const {
   auto traffic = traffic_;
   traffic.num_hits = schedule_.num_hits();
   traffic.num_misses = schedule_.num_misses();
-  traffic.brought_bytes = schedule_.brought_numbers() * sizeof(Scalar);
+  traffic.loaded_bytes = schedule_.loaded_numbers() * sizeof(Scalar);
   traffic.all_bytes = schedule_.all_numbers() * sizeof(Scalar);
   if (peers_) traffic.peers = peers_->traffic();
   return traffic;
@@ -171,7 +171,7 @@ void ProductEngine<Scalar>::run_from(std::optional<std::uint64_t> first, Next co
     auto const step = schedule_.next(next_task);
     if (!step) return false;
     for (auto const& tile : {step->a, step->b})
-      if (tile.is_brought) run.reads.want([this, key = tile.key](std::size_t buffer) { load(key, buffers_[buffer]); });
+      if (tile.is_loaded) run.reads.want([this, key = tile.key](std::size_t buffer) { load(key, buffers_[buffer]); });
     planned.push_back(*step);
     return true;
   };
@@ -195,9 +195,9 @@ void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
     lane.begin = timeline_.now();
   }
   for (auto const& tile : {step.a, step.b})
-    if (tile.is_brought) bring(step.lane, step.task, tile, run);
+    if (tile.is_loaded) load_tile(step.lane, step.task, tile, run);
   for (auto const& tile : {step.a, step.b})
-    if (auto const& slot = slots_[tile.slot]; slot.brought_by != step.lane) slot.brought->make_wait(*lane.lane);
+    if (auto const& slot = slots_[tile.slot]; slot.loaded_by != step.lane) slot.loaded->make_wait(*lane.lane);
   add_tile(lane, step);
   for (auto const& tile : {step.a, step.b}) slots_[tile.slot].used[step.lane]->set(*lane.lane);
   if (step.is_last) hand_over(lane, step, run);
@@ -207,7 +207,7 @@ void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
 template <class Scalar>
 void ProductEngine<Scalar>::open(TileSlot& slot, std::size_t number) {
   auto const bytes = memory_.slot_bytes;
-  slot.brought = device_.new_mark();
+  slot.loaded = device_.new_mark();
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) slot.used.push_back(device_.new_mark());
   slot.memory = peers_              ? peers_->slot(number)
                 : device_.is_host() ? new_numbers<std::byte>(device_, "varve::product_tile", bytes)
@@ -231,7 +231,7 @@ void ProductEngine<Scalar>::read(TileKey const& key, Buffer& buffer) {
 }
 
 template <class Scalar>
-void ProductEngine<Scalar>::bring(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run) {
+void ProductEngine<Scalar>::load_tile(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run) {
   auto& slot = slots_[tile.slot];
   if (slot.used.empty()) open(slot, tile.slot);
   auto& buffer = buffers_[waited_for([&] { return run.reads.next(); })];
@@ -243,8 +243,8 @@ void ProductEngine<Scalar>::bring(std::size_t lane, std::uint64_t task, PlannedT
     ++num_read_;
     timeline_.add({ProductEvent::What::copy, lane, task, buffer.begin, buffer.end});
     pack(lane, tile, buffer);
-    slot.brought_by = lane;
-    slot.brought->set(*lanes_[lane].lane);
+    slot.loaded_by = lane;
+    slot.loaded->set(*lanes_[lane].lane);
     if (shares_tiles()) peers_->publish(tile.slot, *lanes_[lane].lane);
   }
   run.reads.give_back();
@@ -263,7 +263,7 @@ bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task,
     return peers_->fetch(tile.key, tile.slot, slot, packed, bytes, mean_seconds);
   };
   if (!waited_for(fetch)) return false;
-  slot.brought_by = lanes_.size();
+  slot.loaded_by = lanes_.size();
   timeline_.add({ProductEvent::What::copy, lane, task, begin, timeline_.now()});
   return true;
 }

@@ -41,10 +41,10 @@ struct ProductEvent {
 /// The name of a kind of event in reports.
 char const* name_of(ProductEvent::What what);
 
-/// The events of a rank, at most `most_of_a_kind` of each kind: if there are more, the shorter half is dropped.
+/// The events of a rank, at most `max_of_a_kind` of each kind: if there are more, the shorter half is dropped.
 class ProductTimeline {
 public:
-  static constexpr std::size_t most_of_a_kind = 1000;
+  static constexpr std::size_t max_of_a_kind = 1000;
 
   /// Starts again, at 0 seconds.
   void restart();
@@ -82,7 +82,7 @@ struct ProductInputs {
 struct ProductTraffic {
   std::uint64_t num_hits = 0;   ///< tiles found on the device
   std::uint64_t num_misses = 0; ///< tiles that were copied to it
-  double brought_bytes = 0.0;   ///< bytes of numbers of A and B copied to it
+  double loaded_bytes = 0.0;    ///< bytes of numbers of A and B copied to it
   double all_bytes = 0.0;       ///< bytes that would have been copied without a cache
   double read_seconds = 0.0;    ///< time of reading tiles from host memory or files, while the device computes
   double wait_seconds = 0.0;    ///< the thread that starts kernels waited for tiles, or for room for finished sums
@@ -147,19 +147,19 @@ private:
 
   /// One of the concurrent tasks, and its memory.
   struct TaskLane {
-    std::unique_ptr<Lane> lane;
-    double begin = 0.0;                  ///< begin of the task, on the timeline
-    Numbers sums, sums_h;                ///< on hosts the same memory
-    std::unique_ptr<LaneMark> sums_came; ///< set after the copy of the sums to sums_h
-    Numbers loose;                       ///< a tile as it was read; on hosts the memory of a buffer
-    Finished finished;                   ///< the task whose sums are in sums_h
+    std::unique_ptr<Stream> lane;
+    double begin = 0.0;                    ///< begin of the task, on the timeline
+    Numbers sums, sums_h;                  ///< on hosts the same memory
+    std::unique_ptr<StreamMark> sums_came; ///< set after the copy of the sums to sums_h
+    Numbers loose;                         ///< a tile as it was read; on hosts the memory of a buffer
+    Finished finished;                     ///< the task whose sums are in sums_h
   };
 
   /// Host memory for a tile that is read.
   struct Buffer {
     Numbers numbers;
-    std::unique_ptr<LaneMark> taken; ///< set after the device has copied the numbers
-    double begin = 0.0;              ///< begin of reading, on the timeline
+    std::unique_ptr<StreamMark> taken; ///< set after the device has copied the numbers
+    double begin = 0.0;                ///< begin of reading, on the timeline
     double end = 0.0;
     bool is_elsewhere = false; ///< not read, because another rank has the tile
   };
@@ -179,7 +179,7 @@ private:
   bool shares_tiles() const { return peers_ && peers_->is_used(); }
   void load(TileKey const& key, Buffer& buffer);
   void read(TileKey const& key, Buffer& buffer);
-  void bring(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run);
+  void load_tile(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run);
   bool copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile);
   void pack(std::size_t lane, PlannedTile const& tile, Buffer& buffer);
   void add_tile(TaskLane const& lane, PlannedStep const& step);

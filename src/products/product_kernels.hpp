@@ -22,13 +22,13 @@ public:
   virtual int block_columns() const = 0;
 
   /// Packs the numbers of a tile into blocks. `loose`: the numbers as they were read.
-  virtual void pack(Lane const& lane, TileKey::Operand operand, LooseTile const& shape, std::span<Scalar const> loose,
+  virtual void pack(Stream const& lane, TileKey::Operand operand, LooseTile const& shape, std::span<Scalar const> loose,
                     std::span<Scalar> packed) const = 0;
 
   /// Adds the products of a step to the sums of its task, or sets them in its first step. `a`, `b`: packed tiles.
   /// `num_lanes`: number of steps that run concurrently.
-  virtual void add_tile(Lane const& lane, PlannedStep const& step, std::span<Scalar const> a, std::span<Scalar const> b,
-                        std::span<Scalar> sums, int num_lanes) const = 0;
+  virtual void add_tile(Stream const& lane, PlannedStep const& step, std::span<Scalar const> a,
+                        std::span<Scalar const> b, std::span<Scalar> sums, int num_lanes) const = 0;
 };
 
 /// Varve's kernels on one backend, in a source file that CMake generates from backend.cpp.in.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
 #include "products/add_tile.hpp"
@@ -17,7 +17,7 @@ public:
   int block_rows() const override { return Rows; }
   int block_columns() const override { return Columns; }
 
-  void pack(Lane const& lane, TileKey::Operand operand, LooseTile const& shape, std::span<Scalar const> loose,
+  void pack(Stream const& lane, TileKey::Operand operand, LooseTile const& shape, std::span<Scalar const> loose,
             std::span<Scalar> packed) const override {
     auto const& space = instance_of<ExecutionSpace>(lane);
     if (operand == TileKey::Operand::a) {
@@ -39,7 +39,7 @@ template <class ExecutionSpace, class Scalar>
 class ProductKernelsOn final : public PackedProduct<ExecutionSpace, Scalar, ProductBlocks<ExecutionSpace, Scalar>::rows,
                                                     ProductBlocks<ExecutionSpace, Scalar>::columns> {
 public:
-  void add_tile(Lane const& lane, PlannedStep const& step, std::span<Scalar const> a, std::span<Scalar const> b,
+  void add_tile(Stream const& lane, PlannedStep const& step, std::span<Scalar const> a, std::span<Scalar const> b,
                 std::span<Scalar> sums, int num_lanes) const override {
     TileStep<Scalar> const tile{this->view_of(a), this->view_of(b), this->view_of(sums), step.num_rows,
                                 step.num_columns, step.depth,       step.is_first};

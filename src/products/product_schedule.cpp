@@ -78,7 +78,7 @@ ProductSchedule::ProductSchedule(ScheduleSettings const& settings)
 
 void ProductSchedule::begin(bool keeps_tiles) {
   if (!keeps_tiles) cache_ = empty_cache(settings_);
-  lanes_.assign(lanes_.size(), Lane());
+  lanes_.assign(lanes_.size(), Stream());
   turn_ = 0;
   has_tasks_ = true;
 }
@@ -120,7 +120,7 @@ PlannedTile ProductSchedule::plan_tile(TileKey const& key) {
   auto const size = static_cast<double>(extent_of(key).block.size());
   all_numbers_ += size;
   auto const found = cache_.find(key);
-  if (!found) brought_numbers_ += size;
+  if (!found) loaded_numbers_ += size;
   return {key, found ? *found : cache_.replace(key), !found};
 }
 

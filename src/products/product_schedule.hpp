@@ -86,8 +86,8 @@ private:
 /// A tile of A or B for a step of a task.
 struct PlannedTile {
   TileKey key;
-  std::size_t slot = 0;    ///< its slot on the device
-  bool is_brought = false; ///< it must be read and packed into the slot before the step
+  std::size_t slot = 0;   ///< its slot on the device
+  bool is_loaded = false; ///< it must be read and packed into the slot before the step
 };
 
 struct PlannedStep {
@@ -136,12 +136,12 @@ public:
 
   std::uint64_t num_hits() const { return cache_.num_hits(); }
   std::uint64_t num_misses() const { return cache_.num_misses(); }
-  double brought_numbers() const { return brought_numbers_; }
+  double loaded_numbers() const { return loaded_numbers_; }
   double all_numbers() const { return all_numbers_; } ///< numbers that would be brought without a cache
 
 private:
   /// The task of a lane, and its next step.
-  struct Lane {
+  struct Stream {
     std::optional<std::uint64_t> task;
     std::uint64_t step = 0;
   };
@@ -153,10 +153,10 @@ private:
 
   ScheduleSettings settings_;
   TileCache cache_;
-  std::vector<Lane> lanes_;
+  std::vector<Stream> lanes_;
   std::size_t turn_ = 0; ///< the lane whose turn it is
   bool has_tasks_ = true;
-  double brought_numbers_ = 0.0;
+  double loaded_numbers_ = 0.0;
   double all_numbers_ = 0.0;
 };
 

@@ -13,11 +13,11 @@
 namespace varve {
 namespace {
 
-constexpr std::size_t most_lanes = 4;
+constexpr std::size_t max_lanes = 4;
 constexpr std::size_t wanted_slots = 8;
 constexpr std::size_t fewest_slots = 2;
 constexpr std::size_t longest_block = 4;   ///< edge of a block, in tiles of C
-constexpr std::uint64_t fewest_rounds = 8; ///< least tasks per lane if there are more than most_lanes lanes
+constexpr std::uint64_t fewest_rounds = 8; ///< least tasks per lane if there are more than max_lanes lanes
 constexpr std::size_t passing_slots = 4;   ///< slots of tiles that a band streams: one in use, others in flight
 
 std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
@@ -111,7 +111,7 @@ public:
     auto const lanes = rows * columns;
     if (slots_beside(lanes) < wanted_slots || rows > tiles_.num_row_tiles() || columns > tiles_.num_column_tiles())
       return;
-    if (lanes > most_lanes && tiles_.num_tasks() < fewest_rounds * lanes) return;
+    if (lanes > max_lanes && tiles_.num_tasks() < fewest_rounds * lanes) return;
     auto const of_a =
         static_cast<double>(tiles_.shape.rows) * static_cast<double>(divided_up(tiles_.num_column_tiles(), columns));
     auto const of_b =
@@ -129,9 +129,9 @@ private:
   }
 
   /// Takes a plan if it is better. `lines`: rows of op(A) and columns of op(B) that are copied to the device, counted
-  /// as often as copied. More than most_lanes concurrent tasks must save a tenth.
+  /// as often as copied. More than max_lanes concurrent tasks must save a tenth.
   void take(double lines, std::size_t lanes, ProductOrder const& order) {
-    if (best_ && lines >= (lanes > std::max(most_lanes, best_->num_lanes) ? 0.9 : 1.0) * lines_) return;
+    if (best_ && lines >= (lanes > std::max(max_lanes, best_->num_lanes) ? 0.9 : 1.0) * lines_) return;
     lines_ = lines;
     best_ = parts_;
     best_->num_lanes = lanes;
@@ -147,9 +147,9 @@ private:
 };
 
 /// The plan with the least traffic for a memory that does not hold all tiles.
-std::optional<ProductMemory> least_plan(ProductTiles const& tiles, ProductMemory const& parts, std::size_t limit) {
+std::optional<ProductMemory> min_plan(ProductTiles const& tiles, ProductMemory const& parts, std::size_t limit) {
   BestPlan plan(tiles, parts, limit);
-  for (auto lanes = most_lanes; lanes > 1; --lanes) plan.try_bands(lanes);
+  for (auto lanes = max_lanes; lanes > 1; --lanes) plan.try_bands(lanes);
   for (std::size_t rows = 1; rows <= longest_block; ++rows)
     for (std::size_t columns = 1; columns <= longest_block; ++columns)
       if (rows * columns > 1) plan.try_block(rows, columns);
@@ -174,8 +174,8 @@ ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::o
     throw InputError(fmt::format("{} has {} x {} numbers, expected {} x {} as in the product", added->place,
                                  added->num_rows, added->num_columns, rows, columns));
   }
-  constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60U;
-  if (capped_multiply(capped_multiply(rows, columns), element_size) > most_bytes)
+  constexpr std::uint64_t max_bytes = std::uint64_t{1} << 60U;
+  if (capped_multiply(capped_multiply(rows, columns), element_size) > max_bytes)
     throw InputError(fmt::format("a product of {} x {} numbers is too large for a file", rows, columns));
   return {rows, columns, depth};
 }
@@ -187,9 +187,9 @@ ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
     throw UsageError(fmt::format("a tile has {} rows, expected 1 to {}", tile, largest_product_tile));
   ProductTiles const tiles{shape, tile, std::max(tile / 4, std::clamp(tile, shortest_step, usual_step))};
   auto const num_tasks = checked_multiply(tiles.num_row_tiles(), tiles.num_column_tiles());
-  if (!num_tasks || *num_tasks > most_product_tasks) {
+  if (!num_tasks || *num_tasks > max_product_tasks) {
     throw UsageError(fmt::format("a product of {} x {} numbers has too many tiles of {} rows, expected no more than {}",
-                                 shape.rows, shape.columns, tile, most_product_tasks));
+                                 shape.rows, shape.columns, tile, max_product_tasks));
   }
   return tiles;
 }
@@ -202,7 +202,7 @@ std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrde
   return order;
 }
 
-double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories) {
+double min_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories) {
   auto const rows = static_cast<double>(shape.rows);
   auto const columns = static_cast<double>(shape.columns);
   auto const depth = static_cast<double>(shape.depth);
@@ -222,7 +222,7 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
     return capped_add(capped_multiply(lanes, memory.lane_bytes), capped_multiply(slots, memory.slot_bytes)) <= limit;
   };
   auto const num_tiles = all_tiles(tiles);
-  memory.num_lanes = std::min<std::uint64_t>(most_lanes, tiles.num_tasks());
+  memory.num_lanes = std::min<std::uint64_t>(max_lanes, tiles.num_tasks());
   while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, num_tiles)))
     --memory.num_lanes;
   if (!fits(memory.num_lanes, fewest_slots)) {
@@ -234,7 +234,7 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   memory.num_slots = std::clamp<std::uint64_t>(rest / memory.slot_bytes, fewest_slots,
                                                std::max<std::uint64_t>(num_tiles, fewest_slots));
   if (memory.num_slots >= num_tiles || memory.num_lanes == 1) return memory;
-  auto const plan = least_plan(tiles, memory, limit);
+  auto const plan = min_plan(tiles, memory, limit);
   return plan ? *plan : memory;
 }
 
@@ -246,12 +246,12 @@ std::uint64_t choose_tile(ProductShape const& shape, ProductDevice const& device
   for (; tile > smallest; tile /= 2) {
     ProductTiles const tiles = tiles_of(shape, tile);
     auto const memory = parts_of(tiles, device);
-    auto const needed = most_lanes * memory.lane_bytes + wanted_slots * memory.slot_bytes;
+    auto const needed = max_lanes * memory.lane_bytes + wanted_slots * memory.slot_bytes;
     bool const has_tasks = tiles.num_tasks() >= fewest_tasks || tile <= smallest_for_tasks;
     if (has_tasks && needed <= device.memory_limit) return tile;
     bool const has_most =
-        checked_multiply(2 * tiles.num_row_tiles(), 2 * tiles.num_column_tiles()).value_or(most_product_tasks + 1) >
-        most_product_tasks;
+        checked_multiply(2 * tiles.num_row_tiles(), 2 * tiles.num_column_tiles()).value_or(max_product_tasks + 1) >
+        max_product_tasks;
     if (has_most) return tile;
   }
   return tile;

@@ -75,7 +75,7 @@ struct ProductTiles {
   }
 };
 
-inline constexpr std::uint64_t most_product_tasks = std::uint64_t{1} << 22U;
+inline constexpr std::uint64_t max_product_tasks = std::uint64_t{1} << 22U;
 inline constexpr std::uint64_t largest_product_tile = std::uint64_t{1} << 16U;
 
 /// Tiles of this size; the steps follow from it. Throws UsageError if the size is 0 or too large, or if there would be
@@ -101,7 +101,7 @@ std::vector<std::uint64_t> order_of_tasks(ProductTiles const& tiles, ProductOrde
 /// Lower bound, for any order, of the bytes of A and B that are copied to a device with `memory` bytes: each number
 /// once, and at least the bound of Smith, Lowery, Langou and van de Geijn ("A tight I/O lower bound for matrix
 /// multiplication", 2019). With several devices: the total for all of them, for any division of the product.
-double least_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories);
+double min_traffic(ProductShape const& shape, std::size_t element_size, std::vector<double> const& memories);
 
 /// Memory of a device for the concurrent tasks and the tiles it keeps.
 struct ProductMemory {

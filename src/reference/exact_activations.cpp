@@ -115,12 +115,12 @@ Dyadic dyadic_of(double value) {
 
 ExactLayer::ExactLayer(DistinctLayer const& layer) : source(layer) {
   auto const top_of = [](Dyadic const& number) { return number.exponent + bits_in(std::abs(number.mantissa)); };
-  least_weight_exponent = least_exponent = kNoExponent;
+  min_weight_exponent = min_exponent = kNoExponent;
   top_of_weights = top_of_rest = -kNoExponent;
   for (double const value : layer.layer.weights.values) {
     auto const& weight = weights.emplace_back(dyadic_of(value));
     if (weight.mantissa == 0) continue;
-    least_weight_exponent = std::min<std::int64_t>(least_weight_exponent, weight.exponent);
+    min_weight_exponent = std::min<std::int64_t>(min_weight_exponent, weight.exponent);
     top_of_weights = std::max(top_of_weights, top_of(weight));
   }
   EdgeOffset most = 0;
@@ -129,7 +129,7 @@ ExactLayer::ExactLayer(DistinctLayer const& layer) : source(layer) {
   top_of_weights += bits_in(most);
   auto const take = [&](Dyadic const& number) {
     if (number.mantissa == 0) return;
-    least_exponent = std::min<std::int64_t>(least_exponent, number.exponent);
+    min_exponent = std::min<std::int64_t>(min_exponent, number.exponent);
     top_of_rest = std::max(top_of_rest, top_of(number));
   };
   for (double const value : layer.layer.bias) take(biases.emplace_back(dyadic_of(value)));
@@ -242,10 +242,10 @@ void ExactActivations::set(std::span<Word const> words, std::span<signed char co
 }
 
 ExactActivations::Accumulator ExactActivations::accumulator_for(ExactLayer const& layer) const {
-  std::int64_t exponent = layer.least_exponent;
+  std::int64_t exponent = layer.min_exponent;
   std::int64_t top = layer.top_of_rest;
-  if (num_bits_ > 0 && layer.least_weight_exponent != kNoExponent) {
-    exponent = std::min(exponent, exponent_ + layer.least_weight_exponent);
+  if (num_bits_ > 0 && layer.min_weight_exponent != kNoExponent) {
+    exponent = std::min(exponent, exponent_ + layer.min_weight_exponent);
     top = std::max(top, exponent_ + num_bits_ + layer.top_of_weights);
   }
   if (top < exponent) return {1, 0}; // every sum is 0

@@ -29,8 +29,8 @@ struct ExactLayer {
   std::vector<Dyadic> biases;  ///< one per distinct output
   Dyadic slope;                ///< factor of sums below zero if it is neither 0 nor 1; else 0
   Dyadic cap;                  ///< cap of clipped_relu; 0 for other activations
-  std::int64_t least_weight_exponent = 0;
-  std::int64_t least_exponent = 0; ///< least exponent of biases and cap
+  std::int64_t min_weight_exponent = 0;
+  std::int64_t min_exponent = 0;   ///< least exponent of biases and cap
   std::int64_t top_of_weights = 0; ///< the absolute weights of an output add up to less than 2^top_of_weights
   std::int64_t top_of_rest = 0;    ///< biases and cap are less than 2^top_of_rest in magnitude
 };

@@ -1,7 +1,7 @@
 #include "core/repeated_launches.hpp"
 
 #include "core/beside_recordings.hpp"
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"
 #include "kernels/execution_spaces.hpp"
@@ -33,7 +33,7 @@ struct Adding {
   int more = 0;
   int* num_calls = nullptr;
 
-  int operator()(Lane const& lane) const {
+  int operator()(Stream const& lane) const {
     ++*num_calls;
     auto const& space = instance_of<ExecutionSpace>(lane);
     Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>> const range(space, 0, numbers.size());
@@ -64,7 +64,7 @@ protected:
   }
 
   DeviceMemory const& memory_ = device_memory(to_backend<ExecutionSpace>());
-  std::unique_ptr<Lane> lane_ = memory_.default_lane();
+  std::unique_ptr<Stream> lane_ = memory_.default_stream();
   DeviceArray<ExecutionSpace, int> numbers_{"numbers", size};
   Launches launches_{memory_};
   int num_calls_ = 0;
@@ -121,7 +121,7 @@ struct AddingAndWaiting {
   Adding<ExecutionSpace> adding;
   bool knows_of_recordings;
 
-  int operator()(Lane const& lane) const {
+  int operator()(Stream const& lane) const {
     int const more = adding(lane);
     if (knows_of_recordings) {
       auto const lock = BesideRecordings::not_while_recording();
@@ -144,7 +144,7 @@ TYPED_TEST(Repeated, AreMadeByCallsWhereARecordingFails) {
 
 TYPED_TEST(Repeated, FailLikeCalls) {
   typename TestFixture::Launches launches(this->memory_);
-  auto const launch = [&](Lane const& lane) {
+  auto const launch = [&](Stream const& lane) {
     Adding<TypeParam>{this->numbers_, 1, &this->num_calls_}(lane);
     if (this->num_calls_ > 1) throw std::runtime_error("no more");
     return 1;

@@ -113,8 +113,8 @@ TEST_F(Queue, OfRanksThatWorkTogetherGivesAllTheSameBatches) {
   std::vector<SampleRange> const left = {{0, 10}, {30, 40}, {50, 103}};
   for (bool const one_grain : {false, true}) {
     for (SampleIndex const most : {1U, 20U, 1000U}) {
-      for (std::optional<double> const most_seconds : {std::optional<double>(), std::optional<double>(0.01)}) {
-        auto const taken = take_all(left, {Schedule::together, 10, one_grain, most, most_seconds});
+      for (std::optional<double> const max_seconds : {std::optional<double>(), std::optional<double>(0.01)}) {
+        auto const taken = take_all(left, {Schedule::together, 10, one_grain, most, max_seconds});
         std::vector<SampleRange> batches; // each was taken by every rank
         for (std::size_t place = 0; place < taken.size(); ++place) {
           if (place % static_cast<std::size_t>(ranks_.size()) == 0) batches.push_back(taken[place]);

@@ -54,14 +54,14 @@ TEST(Schedule, HasNames) {
 }
 
 TEST(NextBatchSize, IsOneGrainAtFirstAndWhereTheUserChoseIt) {
-  BatchRules rules{.grain = 8, .most = 1000, .most_seconds = 10.0};
+  BatchRules rules{.grain = 8, .most = 1000, .max_seconds = 10.0};
   EXPECT_EQ(next_batch_size({.remaining = 5000, .num_ranks = 2}, rules), 8U);
   rules.one_grain = true;
   EXPECT_EQ(next_batch_size({.remaining = 5000, .num_ranks = 2, .own_speed = 1e6, .last_batch = 8}, rules), 8U);
 }
 
 TEST(NextBatchSize, IsHalfOfTheShareBySpeed) {
-  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9};
+  BatchRules const rules{.grain = 10, .most = 1000000, .max_seconds = 1e9};
   QueueState state{.remaining = 10000, .num_ranks = 2, .own_speed = 30, .known_speeds = 40, .num_known = 2};
   state.last_batch = 100000;
   EXPECT_EQ(next_batch_size(state, rules), 3750U); // half of this rank's share, which is three quarters
@@ -73,7 +73,7 @@ TEST(NextBatchSize, IsHalfOfTheShareBySpeed) {
 }
 
 TEST(NextBatchSize, KeepsWithinBounds) {
-  BatchRules const rules{.grain = 10, .most = 805, .most_seconds = 2.0};
+  BatchRules const rules{.grain = 10, .most = 805, .max_seconds = 2.0};
   QueueState state{.remaining = 100000, .num_ranks = 2, .own_speed = 1e4, .known_speeds = 2e4, .num_known = 2};
   state.last_batch = 40;
   EXPECT_EQ(next_batch_size(state, rules), 160U); // four times the last
@@ -88,7 +88,7 @@ TEST(NextBatchSize, KeepsWithinBounds) {
 }
 
 TEST(NextBatchSize, OfAlikeRanksIsAShareOfTheRoundAndNotOfWhatOthersLeft) {
-  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .are_alike = true};
+  BatchRules const rules{.grain = 10, .most = 1000000, .max_seconds = 1e9, .are_alike = true};
   QueueState state{.remaining = 10000, .num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2};
   state.last_batch = 100000;
   EXPECT_EQ(next_batch_size(state, rules), 2500U);
@@ -104,7 +104,7 @@ TEST(NextBatchSize, OfAlikeRanksIsAShareOfTheRoundAndNotOfWhatOthersLeft) {
 }
 
 TEST(NextBatchSize, OfAlikeRanksKeepsADeviceBusyToTheEnd) {
-  BatchRules const rules{.grain = 10, .most = 1000000, .most_seconds = 1e9, .least = 1000, .are_alike = true};
+  BatchRules const rules{.grain = 10, .most = 1000000, .max_seconds = 1e9, .least = 1000, .are_alike = true};
   QueueState state{.num_ranks = 2, .own_speed = 1, .known_speeds = 2, .num_known = 2, .last_batch = 100000};
   state.remaining = 4000;
   EXPECT_EQ(next_batch_size(state, rules), 1000U); // two rounds of two batches
@@ -116,7 +116,7 @@ TEST(NextBatchSize, OfAlikeRanksKeepsADeviceBusyToTheEnd) {
 }
 
 TEST(NextBatchSize, OfAlikeRanksNeedsNoTrial) {
-  BatchRules rules{.grain = 10, .most = 3000, .most_seconds = 10.0, .least = 1000, .are_alike = true};
+  BatchRules rules{.grain = 10, .most = 3000, .max_seconds = 10.0, .least = 1000, .are_alike = true};
   EXPECT_EQ(next_batch_size({.remaining = 3000, .num_ranks = 2}, rules), 1500U); // the same as static parts
   EXPECT_EQ(next_batch_size({.remaining = 8000, .num_ranks = 2}, rules), 2000U);
   EXPECT_EQ(next_batch_size({.remaining = 80000, .num_ranks = 2}, rules), 3000U);
@@ -127,13 +127,13 @@ TEST(NextBatchSize, OfAlikeRanksNeedsNoTrial) {
 }
 
 TEST(NextBatchSize, OfOneRankIsAllThatMayBe) {
-  BatchRules const rules{.grain = 10, .most = 100000, .most_seconds = 2.0};
+  BatchRules const rules{.grain = 10, .most = 100000, .max_seconds = 2.0};
   QueueState const state{.remaining = 500, .own_speed = 1e4, .known_speeds = 1e4, .num_known = 1, .last_batch = 400};
   EXPECT_EQ(next_batch_size(state, rules), 500U);
 }
 
 TEST(IsTooSlow, OnlyWhereTheOthersFinishBefore) {
-  BatchRules const rules{.grain = 10, .most_seconds = {}};
+  BatchRules const rules{.grain = 10, .max_seconds = {}};
   QueueState state{.remaining = 1000, .num_ranks = 2, .own_speed = 1, .known_speeds = 101, .num_known = 2};
   EXPECT_FALSE(is_too_slow(state, rules)); // 10 s for a grain; the other one needs 10 s and the grain it is in
   state.remaining = 900;
@@ -156,7 +156,7 @@ struct Simulation {
   std::vector<double> run(SampleIndex num_samples) const {
     BatchRules const rules{.grain = grain_of(num_samples),
                            .most = num_samples,
-                           .most_seconds = 10.0,
+                           .max_seconds = 10.0,
                            .least = least,
                            .are_alike = are_alike};
     std::vector<double> ready(speeds.size(), 0.0);

@@ -47,8 +47,8 @@ void run(std::string_view doing) {
 int main(int num_arguments, char** arguments) {
   using namespace varve;
   ParallelEnvironment const parallel(num_arguments, arguments);
-  ParallelEnvironment::set_last_words([](Error const& error) { fmt::print(stderr, "last words: {}\n", error.what()); },
-                                      0.2);
+  ParallelEnvironment::set_failure_handler(
+      [](Error const& error) { fmt::print(stderr, "last words: {}\n", error.what()); }, 0.2);
   try {
     run(num_arguments == 2 ? arguments[1] : "");
   } catch (Error const& error) {

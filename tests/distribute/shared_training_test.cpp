@@ -51,7 +51,7 @@ protected:
 
   static TrainingOptions options_at(Place place) {
     auto options = test::training_at(place, samples_of_case, OptimizerKind::adam);
-    options.least_bundle = 500; // several bundles
+    options.min_bundle = 500; // several bundles
     return options;
   }
   /// On the host: where ranks share a GPU, one that works for itself keeps the others waiting.
@@ -183,13 +183,13 @@ TEST_P(SharedTraining, SaysHowRanksExchange) {
 TEST_P(SharedTraining, GivesTheSameBitsForEveryOptimizerAndBundle) {
   using enum OptimizerKind;
   for (auto const kind : {sgd, momentum, nesterov, adamw}) {
-    for (std::size_t const least_bundle : {1U, 1000000U}) {
-      SCOPED_TRACE(to_string(kind) + " " + std::to_string(least_bundle));
+    for (std::size_t const min_bundle : {1U, 1000000U}) {
+      SCOPED_TRACE(to_string(kind) + " " + std::to_string(min_bundle));
       auto alone = options_alone();
       alone.optimizer.kind = kind;
       auto together = with_all_ranks(alone);
       together.rank_speeds = unequal_speeds();
-      together.least_bundle = least_bundle;
+      together.min_bundle = min_bundle;
       expect_same(train(together), train(alone));
     }
   }

@@ -99,9 +99,9 @@ TYPED_TEST(TileSharings, GiveTheBitsOfPlainLoopsWhateverTheCache) {
         auto const tasks = order_of_tasks(this->tiles_);
         auto const outcome = this->multiply(*engine, tasks, this->ranks_.is_root() ? delay_of_root : 0);
         EXPECT_LE(outcome.traffic.peers.num_copied, outcome.traffic.num_misses);
-        EXPECT_LE(outcome.traffic.peers.bytes, outcome.traffic.brought_bytes);
+        EXPECT_LE(outcome.traffic.peers.bytes, outcome.traffic.loaded_bytes);
         EXPECT_EQ(outcome.num_read * sizeof(TypeParam),
-                  static_cast<std::uint64_t>(outcome.traffic.brought_bytes - outcome.traffic.peers.bytes));
+                  static_cast<std::uint64_t>(outcome.traffic.loaded_bytes - outcome.traffic.peers.bytes));
       }
     }
   }

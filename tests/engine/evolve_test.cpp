@@ -242,9 +242,9 @@ TEST(GrowthBlocks, GrowWithTheNumberOfPlacesBefore) {
 TEST(GrowthBlocks, AreLimitedByMemory) {
   auto const limits = growth_limits(three_layers(), 8, 4, 2000);
   EXPECT_EQ(limits.bytes_per_sum, (16 + 4 + 1) * 4 + 8U);
-  EXPECT_EQ(limits.most_sums, 2000U / 92U);
-  EXPECT_EQ(growth_limits(three_layers(), 8, 4, 0).most_sums, 10U) << "one output of the widest layer";
-  EXPECT_EQ(growth_limits(three_layers(), 8, 4, 1U << 30U).most_sums, 85U) << "all places";
+  EXPECT_EQ(limits.max_sums, 2000U / 92U);
+  EXPECT_EQ(growth_limits(three_layers(), 8, 4, 0).max_sums, 10U) << "one output of the widest layer";
+  EXPECT_EQ(growth_limits(three_layers(), 8, 4, 1U << 30U).max_sums, 85U) << "all places";
 }
 
 } // namespace

@@ -38,8 +38,8 @@ TEST_P(FewSamples, GetTheSameAnswerSpreadOrNot) {
     for (std::size_t const num_samples : {1U, 2U, 7U, 8U, 17U, 64U, 130U}) {
       auto const samples = random_samples(network.layer(0).num_inputs(), num_samples, 0.5, 3);
       auto const expected = test::reference_of(network, samples, GetParam().precision);
-      for (auto const kernel :
-           {std::optional<KernelName>(), std::optional(KernelName::spread), std::optional(KernelName::few)}) {
+      for (auto const kernel : {std::optional<KernelName>(), std::optional(KernelName::split_output),
+                                std::optional(KernelName::small_batch)}) {
         auto options = test::options_at(GetParam());
         options.expected_samples = num_samples;
         options.kernel = kernel;
@@ -90,13 +90,14 @@ TEST_P(FewSamples, TakeAllLayersOfAFormatInOneLaunchOnHosts) {
   options.expected_samples = 2;
   auto const steps_of = [&](NetworkSource const& network) { return prepare(network, options)->plan({2, 10}).steps; };
   if (has_own_memory(GetParam().backend)) {
-    EXPECT_NE(steps_of(network_of({200, 200}, 0.05)).front().kernel, KernelName::few) << "that kernel is for hosts";
+    EXPECT_NE(steps_of(network_of({200, 200}, 0.05)).front().kernel, KernelName::small_batch)
+        << "that kernel is for hosts";
     return;
   }
   for (double const density : {0.05, 0.7}) {
     auto const steps = steps_of(network_of({200, 200, 100, 200, 50}, density));
     ASSERT_EQ(steps.size(), 1U);
-    EXPECT_EQ(steps.front().kernel, KernelName::few);
+    EXPECT_EQ(steps.front().kernel, KernelName::small_batch);
     EXPECT_EQ(steps.front().num_layers(), 4U);
     EXPECT_EQ(steps.front().choice.format, density < 0.5 ? FormatName::sliced_ell : FormatName::dense);
   }
@@ -137,8 +138,8 @@ TEST_P(FewSamples, AreSpreadWhereManyWouldBeFused) {
   };
   options.expected_samples = 1000000;
   EXPECT_EQ(kernels(), std::set<KernelName>{KernelName::fused});
-  options.kernel = KernelName::spread;
-  EXPECT_EQ(kernels(), std::set<KernelName>{KernelName::spread});
+  options.kernel = KernelName::split_output;
+  EXPECT_EQ(kernels(), std::set<KernelName>{KernelName::split_output});
   options.kernel.reset();
   options.expected_samples = 1;
   EXPECT_FALSE(kernels().contains(KernelName::fused)) << "a tile of many samples for one";

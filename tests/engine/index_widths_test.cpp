@@ -136,8 +136,8 @@ TEST_P(IndexWidths, AroundTwoToThe16EveryEncodingHasItsOwn) {
   expect_seen(KernelName::direct, FormatName::pattern_blocks, {16, 32});
   expect_seen(KernelName::direct, FormatName::dense, {16, 32});
   if (has_twin) return;
-  expect_seen(KernelName::few, FormatName::sliced_ell, {16});
-  expect_seen(KernelName::few, FormatName::dense, {16});
+  expect_seen(KernelName::small_batch, FormatName::sliced_ell, {16});
+  expect_seen(KernelName::small_batch, FormatName::dense, {16});
 }
 
 } // namespace

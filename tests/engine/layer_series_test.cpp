@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t width = 10;
 constexpr std::size_t edges = 40;
-constexpr std::size_t most_sums = 5 * (edges + width); // five layers
+constexpr std::size_t max_sums = 5 * (edges + width); // five layers
 constexpr std::size_t launch_edges = 30;
 
 /// So many layers that suit a series, whose sums lie side by side.
@@ -22,7 +22,7 @@ std::vector<SeriesLayer> equal_layers(std::size_t count) {
 }
 
 SeriesRule rule(std::vector<SeriesLayer> layers, std::size_t processors = 1) {
-  return {std::move(layers), most_sums, launch_edges, processors};
+  return {std::move(layers), max_sums, launch_edges, processors};
 }
 
 TEST(LayerSeries, HaveAsManyLayersAsTheirSumsAllow) {
@@ -37,7 +37,7 @@ TEST(LayerSeries, HaveAsManyLayersAsTheirSumsAllow) {
   EXPECT_EQ(of.backward_begin(1, 1, 3), 2U) << "one layer is no series";
   EXPECT_EQ(of.num_layers_in_series(3), 12U);
   EXPECT_EQ(rule(equal_layers(11)).num_layers_in_series(3), 10U);
-  EXPECT_EQ(of.most_sums(), most_sums);
+  EXPECT_EQ(of.max_sums(), max_sums);
 }
 
 TEST(LayerSeries, EndWhereALayerHasAnotherShapeOrFormat) {
@@ -53,7 +53,7 @@ TEST(LayerSeries, EndWhereALayerHasAnotherShapeOrFormat) {
   ends_before_third([](SeriesLayer& layer) { layer.num_inputs = width + 1; });
   ends_before_third([](SeriesLayer& layer) { layer.num_outputs = width - 1; });
   ends_before_third([](SeriesLayer& layer) { layer.num_inputs = layer.num_outputs = width + 1; });
-  ends_before_third([](SeriesLayer& layer) { layer.num_edges = most_sums / 2; }); // with its biases more than half
+  ends_before_third([](SeriesLayer& layer) { layer.num_edges = max_sums / 2; }); // with its biases more than half
   ends_before_third([](SeriesLayer& layer) { layer.has_dense_forward = layer.has_dense_backward = true; });
 
   auto layers = equal_layers(5);
@@ -83,16 +83,16 @@ TEST(LayerSeries, AreNotTakenIfIdleThreadsCostMoreThanLaunches) {
   EXPECT_EQ(rule(layers, 5).backward_begin(0, 3, 1), 4U);
   EXPECT_EQ(rule(layers, 5).forward_end(0, 4, 6), 0U);
   EXPECT_EQ(rule(layers, 5).forward_end(0, 4, 7), 4U);
-  EXPECT_EQ(rule(layers, 5).most_sums(), most_sums) << "with as many leaves as threads there are series";
+  EXPECT_EQ(rule(layers, 5).max_sums(), max_sums) << "with as many leaves as threads there are series";
 }
 
 TEST(LayerSeries, DoNotExistWithoutRoomForSums) {
   SeriesRule const of(equal_layers(4), 0, launch_edges, 1);
   EXPECT_EQ(of.forward_end(0, 4, 1), 0U);
   EXPECT_EQ(of.backward_begin(0, 3, 1), 4U);
-  EXPECT_EQ(of.most_sums(), 0U);
+  EXPECT_EQ(of.max_sums(), 0U);
   EXPECT_EQ(of.num_layers_in_series(1), 0U);
-  EXPECT_EQ(rule(equal_layers(1)).most_sums(), 0U);
+  EXPECT_EQ(rule(equal_layers(1)).max_sums(), 0U);
 }
 
 } // namespace

@@ -38,11 +38,11 @@ OutlinedLayer draw_layer(RandomStream& random, bool is_dense) {
   layer.num_outputs = static_cast<int>(1 + random.below(400));
   layer.format.has_dense_backward = is_dense;
   std::array<std::uint64_t, 3> const most = {1, 30, static_cast<std::uint64_t>(layer.num_outputs)};
-  auto const most_of_row = std::min(most[random.below(3)], most[2]);
+  auto const max_of_row = std::min(most[random.below(3)], most[2]);
   auto& by_input = layer.edges.by_input.row_pointers;
   by_input = {0};
   for (int input = 0; input < layer.num_inputs; ++input)
-    by_input.push_back(by_input.back() + static_cast<std::uint32_t>(random.below(most_of_row + 1)));
+    by_input.push_back(by_input.back() + static_cast<std::uint32_t>(random.below(max_of_row + 1)));
   layer.edges.by_output.row_pointers.assign(static_cast<std::size_t>(layer.num_outputs) + 1, 0);
   layer.edges.by_output.row_pointers.back() = by_input.back();
   return layer;
@@ -66,8 +66,8 @@ void expect_bounded(TrainingKernels<Scalar> const& kernels) {
     for (auto const size : {kWholeLayers, strip_size_of_row(outputs), strip_size_of_row(outputs) + 3000}) {
       LayerStrips const strips(std::vector{layer}, size);
       auto const used = LeafLevels<Scalar>(kernels, std::vector{layer}, strips, leaves).bytes();
-      auto const most = LeafLevels<Scalar>::most_bytes(kernels, inputs, outputs, layer.edges.num_edges(),
-                                                       layer.format.has_dense_backward, size, leaves);
+      auto const most = LeafLevels<Scalar>::max_bytes(kernels, inputs, outputs, layer.edges.num_edges(),
+                                                      layer.format.has_dense_backward, size, leaves);
       EXPECT_LE(used, most) << inputs << " x " << outputs << ", strips of " << size << ", " << leaves << " leaves";
       largest_ratio = std::max(largest_ratio, static_cast<double>(used) / static_cast<double>(most));
     }
@@ -91,7 +91,7 @@ TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
   for (std::size_t const leaves : {1U, 2U, 7U, 64U}) {
     auto const without = Levels(*kernels, std::vector{layer}, strips, leaves).bytes();
     auto const with = Levels(*kernels, std::vector{layer}, strips, leaves, series_sums);
-    auto const more = Levels::most_bytes_of_series(*kernels, series_sums, leaves);
+    auto const more = Levels::max_bytes_of_series(*kernels, series_sums, leaves);
     EXPECT_GE(with.bytes(), more);
     EXPECT_LE(with.bytes(), without + more);
     for (std::size_t few = 1; few <= leaves; ++few) {
@@ -115,15 +115,15 @@ TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
     auto const inputs = static_cast<std::size_t>(layer.num_inputs);
     auto const outputs = static_cast<std::size_t>(layer.num_outputs);
     std::size_t const leaves = 1 + random.below(70);
-    auto const of_layer = Levels::most_bytes(*kernels, inputs, outputs, layer.edges.num_edges(),
-                                             layer.format.has_dense_backward, kWholeLayers, leaves);
-    for (std::size_t const most_layers : {1U, 3U, 500U}) {
-      Levels const all(*kernels, std::vector{layer}, strips, leaves, 0, most_layers);
-      EXPECT_LE(all.bytes(), Levels::most_bytes_of_groups(*kernels, most_layers, of_layer));
-      EXPECT_LE(all.group_layers(), most_layers);
+    auto const of_layer = Levels::max_bytes(*kernels, inputs, outputs, layer.edges.num_edges(),
+                                            layer.format.has_dense_backward, kWholeLayers, leaves);
+    for (std::size_t const max_layers : {1U, 3U, 500U}) {
+      Levels const all(*kernels, std::vector{layer}, strips, leaves, 0, max_layers);
+      EXPECT_LE(all.bytes(), Levels::max_bytes_of_groups(*kernels, max_layers, of_layer));
+      EXPECT_LE(all.group_layers(), max_layers);
       EXPECT_TRUE(!is_host || all.group_layers() == 1U);
       if (!is_host && of_layer < (1U << 20U)) {
-        EXPECT_GE(all.group_layers(), std::min(most_layers, std::size_t(32)));
+        EXPECT_GE(all.group_layers(), std::min(max_layers, std::size_t(32)));
       }
       for (std::size_t few = 1; few <= leaves; ++few) {
         std::size_t const num_sums = all.of(layer, whole, few).weights.num_sums;

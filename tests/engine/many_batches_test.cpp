@@ -25,7 +25,7 @@ using test::Place;
 class ManyBatches : public testing::TestWithParam<Place> {
 protected:
   static constexpr std::size_t width = 40;
-  static constexpr std::size_t most_samples = 200;
+  static constexpr std::size_t max_samples = 200;
 
   /// Samples, and the sums of the hashes of the reference's activations before each of them.
   struct Pool {
@@ -49,14 +49,14 @@ protected:
     add_pool(width, 1);
   }
 
-  void add_pool(std::size_t most_entries, std::size_t num_values) {
-    SampleSet samples{random_.draw_matrix(most_samples, width, most_entries, 2.0), 1000 * pools_.size()};
+  void add_pool(std::size_t max_entries, std::size_t num_values) {
+    SampleSet samples{random_.draw_matrix(max_samples, width, max_entries, 2.0), 1000 * pools_.size()};
     auto& values = samples.matrix.values;
     if (num_values == 1) values = {1.0};
     while (num_values != 1 && values.size() < samples.matrix.num_entries()) values.push_back(random_.real(-1, 1));
     auto const expected = test::reference_of(*network_, samples, GetParam().precision);
     Pool pool{SampleBatch(samples), {0}};
-    for (std::size_t sample = 0; sample < most_samples; ++sample)
+    for (std::size_t sample = 0; sample < max_samples; ++sample)
       pool.hashes.push_back(pool.hashes.back() + hash(samples_of(expected, sample, sample + 1), GetParam().precision));
     pools_.push_back(std::move(pool));
   }
@@ -72,10 +72,10 @@ protected:
     constexpr std::size_t times = 7; // in either place for samples: a call, a recording, and its repetition
     std::vector<Batch> batches;
     for (std::size_t number = 0; number < num_sizes; ++number) {
-      std::size_t const size = 1 + random_.below(random_.below(2) == 0 ? 20 : most_samples);
+      std::size_t const size = 1 + random_.below(random_.below(2) == 0 ? 20 : max_samples);
       auto const& pool = pools_.at(number * pools_.size() / num_sizes);
       for (std::size_t time = 0; time < times; ++time) {
-        std::size_t const first = random_.below(most_samples - size + 1);
+        std::size_t const first = random_.below(max_samples - size + 1);
         batches.push_back({pool.samples.part(first, first + size), pool.hash_of(first, first + size)});
       }
     }
@@ -117,7 +117,7 @@ TEST_P(ManyBatches, ComeWhileOthersAreComputed) {
     SCOPED_TRACE(testing::Message() << number << ": " << test::describe(choices[number]));
     auto const inference = prepare(*network_, choices[number]);
     bool const has_one_value = number % 2 == 0; // then the plan changes when samples with several values come
-    inference->plan({most_samples, most_samples * 4, has_one_value});
+    inference->plan({max_samples, max_samples * 4, has_one_value});
     expect_right(*inference, draw_batches(8));
   }
 }

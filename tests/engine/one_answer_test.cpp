@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, Repeats, testing::ValuesIn(test::all_places
 /// What the plan must say where a choice is forced, for a network of 256 neurons with equal input lists.
 std::string kernel_for(FormatName format, KernelName kernel, Backend backend) {
   if (format == FormatName::staged_blocks) return "staged kernel, staged blocks";
-  if (kernel == KernelName::few && !has_own_memory(backend))
+  if (kernel == KernelName::small_batch && !has_own_memory(backend))
     return std::string("small_batch kernel, ") + (format == FormatName::dense ? "dense blocks" : "sliced ELL");
   if (format == FormatName::dense) {
     bool const fuses = kernel == KernelName::fused;

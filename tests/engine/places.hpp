@@ -50,14 +50,15 @@ inline InferenceOptions options_at(Place place) {
 inline std::vector<InferenceOptions> all_choices(Place place) {
   std::vector<InferenceOptions> choices = {options_at(place), options_at(place)};
   choices.back().reductions.saturation = choices.back().reductions.equal_samples = true; // change no bit
-  for (KernelName const kernel : {KernelName::cones, KernelName::spread, KernelName::dense, KernelName::few}) {
+  for (KernelName const kernel :
+       {KernelName::cones, KernelName::split_output, KernelName::dense, KernelName::small_batch}) {
     choices.push_back(options_at(place));
     choices.back().kernel = kernel;
   }
   for (auto const format : {FormatName::sliced_ell, FormatName::dense}) {
     for (std::size_t const samples : {1U, 16U}) { // tiles of one sample and of several
       choices.push_back(options_at(place));
-      choices.back().kernel = KernelName::few;
+      choices.back().kernel = KernelName::small_batch;
       choices.back().formats = {format};
       choices.back().expected_samples = samples;
     }

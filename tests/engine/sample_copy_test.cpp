@@ -1,6 +1,6 @@
 #include "engine/sample_copy.hpp"
 
-#include "core/device_lane.hpp"
+#include "core/device_stream.hpp"
 #include "engine/random_case.hpp"
 #include "formats/device_layer.hpp"
 #include "kernels/execution_spaces.hpp"
@@ -43,7 +43,7 @@ Found<Scalar> found_in(SamplesOnDevice const& samples) {
 }
 
 template <class ExecutionSpace, class Narrow, class Wide>
-void widen_on(Lane const& lane, Narrow const* from, Wide* to, std::size_t count) {
+void widen_on(Stream const& lane, Narrow const* from, Wide* to, std::size_t count) {
   widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), ArrayView<Narrow const>(from, count),
                                       ArrayView<Wide>(to, count), count);
 }
@@ -123,13 +123,13 @@ protected:
     auto const batches = draw_batches(neurons);
     for (std::size_t number = 0; number < batches.size(); ++number) {
       auto const& batch = batches[number];
-      auto const brought = copy.bring(arrays, batch);
-      EXPECT_EQ(brought.samples.num_samples, static_cast<int>(batch.num_samples()));
-      EXPECT_EQ(brought.samples.num_neurons, static_cast<int>(neurons));
-      EXPECT_EQ(brought.samples.value_stride, batch.has_one_value() ? 0 : 1);
-      EXPECT_EQ((found_in<ExecutionSpace, Scalar>(brought.samples)), expected_of<Scalar>(batch))
+      auto const copied = copy.copy(arrays, batch);
+      EXPECT_EQ(copied.samples.num_samples, static_cast<int>(batch.num_samples()));
+      EXPECT_EQ(copied.samples.num_neurons, static_cast<int>(neurons));
+      EXPECT_EQ(copied.samples.value_stride, batch.has_one_value() ? 0 : 1);
+      EXPECT_EQ((found_in<ExecutionSpace, Scalar>(copied.samples)), expected_of<Scalar>(batch))
           << "batch " << number << " of " << neurons << " neurons in chunks of " << chunk_length;
-      EXPECT_EQ(brought.copied_bytes, (bytes_of<Scalar, InPlace>(batch)));
+      EXPECT_EQ(copied.copied_bytes, (bytes_of<Scalar, InPlace>(batch)));
     }
   }
 
@@ -174,8 +174,8 @@ TYPED_TEST(SampleCopies, AreReadWhereTheyLieOnTheHost) {
     SampleCopy copy = this->template copy_of<float, true>(std::size_t(1) << 20U);
     SampleArrays arrays;
     auto const wide = ready<NeuronIndex>(batch);
-    EXPECT_EQ(copy.bring(arrays, wide).samples.columns, std::get<NeuronIndex const*>(wide.rows().front().columns()));
-    EXPECT_EQ(copy.bring(arrays, batch).samples.columns, batch.rows().front().set->matrix.column_indices.data());
+    EXPECT_EQ(copy.copy(arrays, wide).samples.columns, std::get<NeuronIndex const*>(wide.rows().front().columns()));
+    EXPECT_EQ(copy.copy(arrays, batch).samples.columns, batch.rows().front().set->matrix.column_indices.data());
   }
 }
 

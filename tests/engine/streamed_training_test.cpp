@@ -98,14 +98,14 @@ TEST_P(StreamedTraining, GivesTheSameBitsHoweverItIsDone) {
   test::Draw draw;
   for (std::size_t const micro_leaves : {0U, 1U, 4U}) {
     for (std::size_t const keep_every : {0U, 1U, 5U}) {
-      for (std::size_t const least_bundle : {1U, 10000U}) {
+      for (std::size_t const min_bundle : {1U, 10000U}) {
         if (!draw.next()) continue;
         SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every
-                                        << ", bundles of " << least_bundle);
+                                        << ", bundles of " << min_bundle);
         auto way = options();
         if (micro_leaves > 0) way.micro_batch = micro_leaves * leaf();
         if (keep_every > 0) way.keep_every = keep_every;
-        way.least_bundle = least_bundle;
+        way.min_bundle = min_bundle;
         EXPECT_EQ(train(streamed(way)), expected);
       }
     }

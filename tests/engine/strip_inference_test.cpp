@@ -36,7 +36,7 @@ RandomNetwork network_of(std::vector<std::size_t> widths, double density) {
 }
 
 /// The most strips that a layer of the plan has; 1 if all layers are whole.
-std::size_t most_strips(Plan const& plan) {
+std::size_t max_strips(Plan const& plan) {
   return std::ranges::max_element(plan.steps, {}, &Step::num_strips)->num_strips;
 }
 
@@ -70,7 +70,7 @@ protected:
       auto options = choice;
       options.reductions = parse_reductions(reductions);
       auto const whole = test::run_all(network, samples, options);
-      EXPECT_EQ(most_strips(whole.plan), 1U);
+      EXPECT_EQ(max_strips(whole.plan), 1U);
       EXPECT_EQ(whole.result.activations, test::reference_of(network, samples, GetParam().precision));
       for (std::size_t const host : {64 * mebibyte, std::size_t(0)}) {
         SCOPED_TRACE(testing::Message() << "reductions " << reductions << ", " << host << " bytes on the host");
@@ -78,7 +78,7 @@ protected:
         tight.batch = 40;
         tight.repeat = 2;
         auto const outcome = test::run_all(network, samples, tight);
-        EXPECT_GE(most_strips(outcome.plan), 3U);
+        EXPECT_GE(max_strips(outcome.plan), 3U);
         EXPECT_GE(outcome.num_batches, 2U);
         EXPECT_LE(outcome.plan.weight_bytes, whole.plan.weight_bytes / 10);
         ASSERT_TRUE(outcome.plan.stream.has_value());
@@ -123,7 +123,7 @@ TEST_P(StripInference, OfLayersInAnyFormatAndKernelGivesTheSameBits) {
     auto const outcome = test::run_all(network, samples, limited(options, few_times(least, 3), 64 * mebibyte));
     EXPECT_EQ(outcome.result.activations, expected);
     EXPECT_EQ(outcome.result.activation_hash, hash(expected, GetParam().precision));
-    num_cut += most_strips(outcome.plan) > 1 ? 1 : 0;
+    num_cut += max_strips(outcome.plan) > 1 ? 1 : 0;
   }
   EXPECT_EQ(num_cut, test::Draw::count(test::all_choices(GetParam()).size()));
 }
@@ -139,7 +139,7 @@ TEST_P(StripInference, WithCurvesGivesTheSameBits) {
   auto const samples = random_samples(200, 70, 0.4, 8);
   auto const weights = prepare(network, options())->plan(shape_of(samples)).weight_bytes;
   auto const outcome = test::run_all(network, samples, limited(options(), weights / 10, 64 * mebibyte));
-  EXPECT_GE(most_strips(outcome.plan), 3U);
+  EXPECT_GE(max_strips(outcome.plan), 3U);
   EXPECT_EQ(outcome.result.activations, test::reference_of(network, samples, GetParam().precision));
 }
 
@@ -171,7 +171,7 @@ TEST_P(StripInference, KeepsSamplesThatAreAliveInOneStrip) {
       auto tight = limited(some, few_times(least, format == FormatName::csr ? 2 : 4), 64 * mebibyte);
       tight.batch = batch;
       auto const outcome = test::run_all(network, samples, tight);
-      EXPECT_GE(most_strips(outcome.plan), 3U);
+      EXPECT_GE(max_strips(outcome.plan), 3U);
       EXPECT_TRUE(std::ranges::any_of(outcome.plan.steps, [](Step const& step) {
         return step.num_strips > 1 && step.ends_layer() && step.lists_live && step.last_layer < 8;
       })) << "samples leave between layers in strips";
@@ -199,7 +199,7 @@ TEST_P(StripInference, FitsALimitForEverything) {
   if (least > *tight.device_memory_limit) tight.device_memory_limit = least; // activations of double are wider
   auto const outcome = test::run_all(network, samples, tight);
   auto const& plan = outcome.plan;
-  EXPECT_GE(most_strips(plan), 3U);
+  EXPECT_GE(max_strips(plan), 3U);
   EXPECT_LE(plan.weight_bytes + plan.panel_bytes + plan.sample_bytes, *tight.device_memory_limit);
   expect_equal(outcome, whole);
 }
@@ -227,7 +227,7 @@ TEST_P(StripInference, IsAnErrorWhereCutsAreRuledOut) {
   auto const network = network_of({200, 260, 231, 190}, 0.35);
   auto tight = limited(options(), 40000, 64 * mebibyte);
   tight.formats = {FormatName::csr};
-  EXPECT_GE(most_strips(prepare(network, tight)->plan({10, 100})), 2U);
+  EXPECT_GE(max_strips(prepare(network, tight)->plan({10, 100})), 2U);
   tight.cuts_layers = false;
   EXPECT_THROW(prepare(network, tight), ResourceError);
 }

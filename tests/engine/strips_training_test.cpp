@@ -103,14 +103,14 @@ TEST_P(StripsTraining, GivesTheSameBitsHoweverItIsDone) {
   test::Draw draw;
   for (std::size_t const micro_leaves : {1U, 8U}) {
     for (std::size_t const keep_every : {1U, 3U}) {
-      for (std::size_t const least_bundle : {1U, 10000U}) {
+      for (std::size_t const min_bundle : {1U, 10000U}) {
         if (!draw.next()) continue;
         SCOPED_TRACE(testing::Message() << micro_leaves << " leaves at a time, kept every " << keep_every
-                                        << ", bundles of " << least_bundle);
+                                        << ", bundles of " << min_bundle);
         auto way = options();
         way.micro_batch = micro_leaves * leaf();
         way.keep_every = keep_every;
-        way.least_bundle = least_bundle;
+        way.min_bundle = min_bundle;
         EXPECT_EQ(train(in_strips(way)), expected);
       }
     }

@@ -137,9 +137,9 @@ protected:
 };
 
 #if defined(VARVE_MPIRUN)
-constexpr int most_ranks = 3;
+constexpr int max_ranks = 3;
 #else
-constexpr int most_ranks = 1;
+constexpr int max_ranks = 1;
 #endif
 
 TEST_F(Faults, KilledRunsGoOn) {
@@ -150,7 +150,7 @@ TEST_F(Faults, KilledRunsGoOn) {
   while (num_kills < num_wanted) {
     // Killed again and again, each time with another number of ranks, until one comes through.
     for (int kills_of_run = 0; kills_of_run < 3 && num_kills < num_wanted; ++kills_of_run) {
-      int const ranks = 1 + static_cast<int>(random() % most_ranks);
+      int const ranks = 1 + static_cast<int>(random() % max_ranks);
       auto const part = static_cast<double>(size_of_journal()) / static_cast<double>(journal_size_);
       auto const later = part + (1.0 - part) * std::uniform_real_distribution<>(0.0, 0.6)(random);
       bool const is_at_once = ranks == 1 && random() % 4 == 0;
@@ -163,13 +163,13 @@ TEST_F(Faults, KilledRunsGoOn) {
       EXPECT_NE(ended->exit_code, 0);
       expect_no_outputs();
     }
-    expect_resumed(1 + static_cast<int>(random() % most_ranks));
+    expect_resumed(1 + static_cast<int>(random() % max_ranks));
     for (auto const& entry : fs::directory_iterator(out_.path())) fs::remove(entry.path());
   }
 }
 
 TEST_F(Faults, AKilledStarterLeavesAJournalAsWell) {
-  if (most_ranks == 1) return;
+  if (max_ranks == 1) return;
   auto const ended = disturb(2, SIGKILL, 0.3, [](pid_t process) { return process; });
   ASSERT_TRUE(ended);
   expect_resumed(1); // waits until the ranks that are left behind have gone
@@ -191,7 +191,7 @@ TEST_F(Faults, ASignalLetsTheBatchFinishAndTheRunGoOn) {
 }
 
 TEST_F(Faults, ASignalToOneRankStopsAll) {
-  if (most_ranks == 1) return;
+  if (max_ranks == 1) return;
   auto const stopped = disturb(3, SIGUSR1, 0.2, [](pid_t process) { return children_of(process).back(); });
   ASSERT_TRUE(stopped);
   EXPECT_EQ(stopped->exit_code, 5);
@@ -201,7 +201,7 @@ TEST_F(Faults, ASignalToOneRankStopsAll) {
 }
 
 TEST_F(Faults, RunsWithSplitNeuronsGoOn) {
-  if (most_ranks == 1) return;
+  if (max_ranks == 1) return;
   for (int const signal : {SIGKILL, SIGUSR1}) {
     split_ = "neurons";
     auto const ended = disturb(2, signal, 0.2, [](pid_t process) { return children_of(process).back(); });
@@ -218,10 +218,10 @@ TEST_F(Faults, RunsWithSplitNeuronsGoOn) {
 }
 
 TEST_F(Faults, AFinishedJournalGivesTheOutputsAgainAtOnce) {
-  EXPECT_EQ(run_to_end(most_ranks).exit_code, 0);
+  EXPECT_EQ(run_to_end(max_ranks).exit_code, 0);
   EXPECT_EQ(outputs(), expected_);
   for (char const* const name : {"alive.tsv", "best.tsv", "last.safetensors", "report.json"}) fs::remove(out(name));
-  for (int const ranks : {1, most_ranks}) {
+  for (int const ranks : {1, max_ranks}) {
     expect_resumed(ranks);
     auto const report = nlohmann::json::parse(read_bytes(out("report.json")));
     EXPECT_EQ(report["journal"]["samples_found"], 400);

@@ -195,10 +195,10 @@ void expect_sliced_ell_holds(Layer const& layer, std::vector<NeuronIndex> const&
     positions.resize(weights.num_rows);
     std::iota(positions.begin(), positions.end(), 0U);
   }
-  std::uint32_t most_chunks = 0;
+  std::uint32_t chunk_limit = 0;
   for (std::size_t slice = 0; slice + 1 < encoded.slice_chunks.size(); ++slice)
-    most_chunks = std::max(most_chunks, encoded.slice_chunks[slice + 1] - encoded.slice_chunks[slice]);
-  auto const room = static_cast<std::size_t>(most_chunks) * ChunkSize;
+    chunk_limit = std::max(chunk_limit, encoded.slice_chunks[slice + 1] - encoded.slice_chunks[slice]);
+  auto const room = static_cast<std::size_t>(chunk_limit) * ChunkSize;
   auto const visits = visits_of<ExecutionSpace>(format, static_cast<int>(room));
   ASSERT_EQ(visits.counts.size(), (weights.num_rows + BlockOutputs - 1) / BlockOutputs);
   for (std::size_t block = 0; block < visits.counts.size(); ++block)

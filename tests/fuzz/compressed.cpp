@@ -10,7 +10,7 @@
 namespace varve::fuzz {
 namespace {
 
-constexpr std::size_t most_read = std::size_t{1} << 22; // enough to see several buffers, and a bomb stays small
+constexpr std::size_t max_read = std::size_t{1} << 22; // enough to see several buffers, and a bomb stays small
 
 struct Contents {
   std::string bytes; ///< the first ones
@@ -22,7 +22,7 @@ Contents read_in_steps(std::filesystem::path const& path, std::size_t step) {
   try {
     auto const source = open_bytes(path);
     std::vector<char> buffer(step);
-    for (std::size_t count = step; count == step && contents.bytes.size() < most_read;) {
+    for (std::size_t count = step; count == step && contents.bytes.size() < max_read;) {
       count = source->read(std::span(buffer));
       contents.bytes.append(buffer.data(), count);
     }
@@ -41,7 +41,7 @@ VARVE_FUZZ_TARGET(compressed) {
   auto const narrow = read_in_steps(path, 1021);
   // Why they are refused may differ: a decompressor that sees more of its output at a time may meet another fault
   // first.
-  bool const is_cut = wide.bytes.size() >= most_read || narrow.bytes.size() >= most_read;
+  bool const is_cut = wide.bytes.size() >= max_read || narrow.bytes.size() >= max_read;
   require(is_cut || wide.error.empty() == narrow.error.empty(),
           "the size of a buffer decides whether data are refused");
   bool const begin_equal = wide.bytes.starts_with(narrow.bytes) || narrow.bytes.starts_with(wide.bytes);

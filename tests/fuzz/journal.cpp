@@ -14,7 +14,7 @@ namespace varve::fuzz {
 namespace {
 
 constexpr std::string_view signature("varvelog", 8);
-constexpr std::size_t most_records = 64;
+constexpr std::size_t max_records = 64;
 
 void append_number(std::string& bytes, std::uint64_t number) {
   bytes.append(reinterpret_cast<char const*>(&number), sizeof(number));
@@ -24,7 +24,7 @@ void append_number(std::string& bytes, std::uint64_t number) {
 /// journal is a list of records, each behind a length of 2 bytes.
 std::string with_checksums(std::string_view rest) {
   std::string bytes(signature);
-  for (std::size_t number = 0; number < most_records && rest.size() >= sizeof(std::uint16_t); ++number) {
+  for (std::size_t number = 0; number < max_records && rest.size() >= sizeof(std::uint16_t); ++number) {
     std::uint16_t length = 0;
     std::memcpy(&length, rest.data(), sizeof(length));
     rest.remove_prefix(sizeof(length));

@@ -6,7 +6,7 @@
 namespace varve::fuzz {
 namespace {
 
-constexpr std::size_t most_entries = std::size_t{1} << 20;
+constexpr std::size_t max_entries = std::size_t{1} << 20;
 
 } // namespace
 
@@ -16,7 +16,7 @@ VARVE_FUZZ_TARGET(matrix_market) {
   auto const path = file_of(bytes, "matrix");
   if (!is_matrix_market(path)) return;
   auto const reader = open_matrix_market_samples(path);
-  if (reader->num_entries() > most_entries || reader->num_samples() > most_entries) return;
+  if (reader->num_entries() > max_entries || reader->num_samples() > max_entries) return;
   auto const all = to_set(reader->read(0, reader->num_samples()));
   require_valid(all.matrix, "matrix");
   require(all.matrix.num_entries() == reader->num_entries(), "samples have other entries than were counted");

@@ -15,9 +15,9 @@
 /// process.
 namespace {
 
-constexpr std::ptrdiff_t least_limit = std::ptrdiff_t{VARVE_FUZZ_MEBIBYTES} << 20;
-constexpr std::ptrdiff_t least_resident = std::ptrdiff_t{80} << 20; ///< 64 MiB and what the sanitizer keeps of them
-constexpr std::ptrdiff_t most_per_byte = 8;
+constexpr std::ptrdiff_t min_limit = std::ptrdiff_t{VARVE_FUZZ_MEBIBYTES} << 20;
+constexpr std::ptrdiff_t min_resident = std::ptrdiff_t{80} << 20; ///< 64 MiB and what the sanitizer keeps of them
+constexpr std::ptrdiff_t max_per_byte = 8;
 
 std::atomic<std::ptrdiff_t> held{0};
 std::atomic<std::ptrdiff_t> limit{PTRDIFF_MAX};
@@ -56,15 +56,15 @@ extern "C" int __real_LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::siz
 extern "C" int __wrap_LLVMFuzzerTestOneInput(std::uint8_t const* bytes, std::size_t size) {
   static int const is_installed = __sanitizer_install_malloc_and_free_hooks(count_allocation, count_free);
   static_cast<void>(is_installed);
-  auto const most_resident = std::max(least_resident, most_per_byte * static_cast<std::ptrdiff_t>(size));
+  auto const max_resident = std::max(min_resident, max_per_byte * static_cast<std::ptrdiff_t>(size));
   auto const peak_before = resident_peak();
   auto const before = resident_now();
   held = 0;
-  limit = std::max(least_limit, most_per_byte * static_cast<std::ptrdiff_t>(size));
+  limit = std::max(min_limit, max_per_byte * static_cast<std::ptrdiff_t>(size));
   int const answer = __real_LLVMFuzzerTestOneInput(bytes, size);
   limit = PTRDIFF_MAX;
   auto const peak = resident_peak();
-  if (peak > peak_before && peak - before > most_resident) {
+  if (peak > peak_before && peak - before > max_resident) {
     std::fprintf(stderr, "fuzz: this input has touched %td bytes of memory\n", peak - before);
     std::abort();
   }

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_files = 8;
+constexpr std::size_t max_files = 8;
 
 /// Takes the bytes up to `mark`, or all of them, off the front of `rest`; the mark goes as well.
 std::string_view take_until(std::string_view& rest, std::string_view mark) {
@@ -27,7 +27,7 @@ fs::path folder_of(std::string_view bytes) {
   fs::remove_all(folder);
   fs::create_directory(folder);
   if (bytes.starts_with('@')) bytes.remove_prefix(1);
-  for (std::size_t number = 0; number < most_files && !bytes.empty(); ++number) {
+  for (std::size_t number = 0; number < max_files && !bytes.empty(); ++number) {
     auto contents = take_until(bytes, "\n@");
     std::string name(take_until(contents, "\n").substr(0, 200));
     std::ranges::replace(name, '/', '_');

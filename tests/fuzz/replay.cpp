@@ -24,8 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double most_seconds = 10.0;  ///< limit for one input
-constexpr long most_kibibytes = 98304; ///< limit of the growth of this process or a child: 64 MiB and room to run
+constexpr double max_seconds = 10.0;  ///< limit for one input
+constexpr long max_kibibytes = 98304; ///< limit of the growth of this process or a child: 64 MiB and room to run
 
 /// Inputs that were read.
 struct Counts {
@@ -66,9 +66,9 @@ std::string judge(varve::fuzz::Target target, std::string const& bytes, bool mus
     return failure.what();
   }
   std::chrono::duration<double> const seconds = std::chrono::steady_clock::now() - begin;
-  if (seconds.count() > most_seconds) return fmt::format("took {:.1f} seconds", seconds.count());
+  if (seconds.count() > max_seconds) return fmt::format("took {:.1f} seconds", seconds.count());
   auto const grown = std::max(peak_memory(RUSAGE_SELF), peak_memory(RUSAGE_CHILDREN)) - memory_before;
-  if (grown > most_kibibytes) return fmt::format("took {} KiB of memory", grown);
+  if (grown > max_kibibytes) return fmt::format("took {} KiB of memory", grown);
   return "";
 }
 

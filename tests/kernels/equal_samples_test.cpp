@@ -21,7 +21,7 @@ struct Found {
   std::vector<int> distinct;       ///< ids of the samples that stay, in order
   std::vector<int> from_slot;      ///< slots of the samples that stay
   std::vector<int> represented_by; ///< by id: the sample that represents it
-  int is_worth_it = 0;
+  int pays_off = 0;
 };
 
 template <class ExecutionSpace>
@@ -142,8 +142,8 @@ TYPED_TEST(EqualSamplesOf, WhereFewAreEqualNobodyLooksAgain) {
     for (auto& value : rows[i]) value = static_cast<float>(random.real(0.0, 1.0));
   }
   auto const slots = this->draw_slots(random, rows.size());
-  EXPECT_EQ(this->find(rows, slots, ~std::uint64_t(0)).is_worth_it, 0);
-  EXPECT_EQ(this->find(this->draw(random, 200, 50, 100), slots, ~std::uint64_t(0)).is_worth_it, 1);
+  EXPECT_EQ(this->find(rows, slots, ~std::uint64_t(0)).pays_off, 0);
+  EXPECT_EQ(this->find(this->draw(random, 200, 50, 100), slots, ~std::uint64_t(0)).pays_off, 1);
 }
 
 } // namespace

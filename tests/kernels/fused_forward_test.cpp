@@ -226,9 +226,9 @@ Found<Scalar> run(std::vector<Layer> const& layers, std::vector<std::vector<Scal
 }
 
 template <class Scalar>
-class TurnedPacks : public testing::Test {};
+class TransposedPacks : public testing::Test {};
 using Precisions = testing::Types<float, double>;
-TYPED_TEST_SUITE(TurnedPacks, Precisions);
+TYPED_TEST_SUITE(TransposedPacks, Precisions);
 
 /// Compares samples in tiles and sparse ones with plain loops, with and without a search for saturated samples.
 template <class Scalar>
@@ -262,12 +262,12 @@ void expect_live_samples(std::vector<Layer> const& layers, std::size_t count, bo
   }
 }
 
-TYPED_TEST(TurnedPacks, GiveTheActivationsOfLiveSamples) {
+TYPED_TEST(TransposedPacks, GiveTheActivationsOfLiveSamples) {
   for (std::size_t const count : {1U, 7U, 8U, 37U, 80U})
     expect_live_samples<TypeParam>(make_layers(false), count, true);
 }
 
-TYPED_TEST(TurnedPacks, SeeSamplesThatOneOutputKeepsAlive) {
+TYPED_TEST(TransposedPacks, SeeSamplesThatOneOutputKeepsAlive) {
   for (std::size_t const count : {8U, 37U}) expect_live_samples<TypeParam>(make_layers(true), count, false);
 }
 

@@ -25,12 +25,12 @@ void expect_joined(Sizes const& sizes) {
   SCOPED_TRACE(testing::Message() << slots << " slots, " << part_neurons << " neurons from " << first << " of "
                                   << neurons << ", tiles of " << part_tile << " and " << tile);
   constexpr int stamp = 5;
-  constexpr std::size_t most_in_tile = 64; // stamps are read and written up to the end of a tile
+  constexpr std::size_t max_in_tile = 64; // stamps are read and written up to the end of a tile
   test::RandomCases random(slots + part_neurons);
   std::vector<Scalar> part((slots + part_tile - 1) / part_tile * part_tile * part_neurons);
   for (auto& value : part) value = static_cast<Scalar>(random.real(-1.0, 1.0));
-  std::vector<int> part_stamps(slots + most_in_tile);
-  std::vector<int> stamps(slots + most_in_tile);
+  std::vector<int> part_stamps(slots + max_in_tile);
+  std::vector<int> stamps(slots + max_in_tile);
   for (auto& number : part_stamps) number = static_cast<int>(random.below(2)) * stamp;
   for (auto& number : stamps) number = static_cast<int>(random.below(2)) * stamp;
   std::vector<Scalar> const before((slots + tile - 1) / tile * tile * neurons, Scalar(-7));

@@ -67,7 +67,7 @@ struct Got {
 
 /// Brings the slices [first, last) to num_tiles tiles in a team of threads; returns what each thread with a chain got.
 template <class Operands, class Tile>
-std::vector<Got> bring(Format const& format, std::vector<float>& tiles, int num_tiles, int first, int last) {
+std::vector<Got> stage(Format const& format, std::vector<float>& tiles, int num_tiles, int first, int last) {
   constexpr int team_size = SmallStages::spread_team_size;
   auto const layer = format.edges();
   std::vector<std::byte> stages(Operands::stages_size + 16);
@@ -92,7 +92,7 @@ std::vector<Got> bring(Format const& format, std::vector<float>& tiles, int num_
       int chunk = static_cast<int>(chunks.first - first_chunk);
       int const end = static_cast<int>(chunks.second - first_chunk);
       while (chunk < end) {
-        int const there = operands.bring(member, chunk, end);
+        int const there = operands.stage(member, chunk, end);
         for (; chunk < there; ++chunk) {
           if (static_cast<std::size_t>(rank) >= got.size()) continue;
           ChunkOperands<Format, Tile> loaded;
@@ -122,7 +122,7 @@ void expect_what_indices_name(int num_tiles) {
   for (std::size_t i = 0; i < tiles.size(); ++i) tiles[i] = static_cast<float>(i) + 1.0F;
   for (auto const& [first, last] : std::vector<std::pair<int, int>>{{0, 10}, {1, 4}, {2, 4}, {3, 10}, {9, 10}}) {
     SCOPED_TRACE(testing::Message() << num_tiles << " tiles, slices " << first << " to " << last);
-    auto const got = bring<Operands, Tile>(format, tiles, num_tiles, first, last);
+    auto const got = stage<Operands, Tile>(format, tiles, num_tiles, first, last);
     for (std::size_t rank = 0; rank < got.size(); ++rank) {
       std::size_t const lane = rank % Tile::num_lanes;
       auto const output = static_cast<int>(rank / Tile::num_lanes % 16);
@@ -149,13 +149,13 @@ void expect_what_indices_name(int num_tiles) {
 TEST(SpreadOperands, ComeInStages) {
   using Tile = TileShape<float, 4, 1, 2>;
   using Operands = OperandsInStages<Space, Format, Tile, SmallStages>;
-  for (int const num_tiles : {1, Operands::most_tiles}) expect_what_indices_name<Operands, Tile>(num_tiles);
+  for (int const num_tiles : {1, Operands::max_tiles}) expect_what_indices_name<Operands, Tile>(num_tiles);
 }
 
 TEST(SpreadOperands, AreGatheredForOneAndTwoSamples) {
   using Tile = TileShape<float, 1, 1, 1>;
   using Operands = GatheredOperands<Space, Format, Tile, SmallStages>;
-  EXPECT_EQ(Operands::most_tiles, 2);
+  EXPECT_EQ(Operands::max_tiles, 2);
   for (int const num_tiles : {1, 2}) expect_what_indices_name<Operands, Tile>(num_tiles);
 }
 

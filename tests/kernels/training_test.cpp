@@ -53,12 +53,12 @@ public:
       : network_(network), leaves_per_run_(leaves_per_run), kernels_(kernels) {
     auto const trained = trained_layers<Scalar>(network);
     for (auto const& layer : trained) {
-      auto const turned = transposed(layer.pattern);
+      auto const inputs = transposed(layer.pattern);
       std::vector<Scalar> by_input;
-      for (auto const edge : turned.edges) by_input.push_back(layer.weights[edge]);
+      for (auto const edge : inputs.edges) by_input.push_back(layer.weights[edge]);
       layers_.push_back({TrainedEdges<ExecutionSpace>(layer.pattern), upload<ExecutionSpace>("by_input", by_input),
                          upload<ExecutionSpace>("by_output", layer.weights), upload<ExecutionSpace>("bias", layer.bias),
-                         turned.edges, DenseLayer(layer)});
+                         inputs.edges, DenseLayer(layer)});
     }
   }
 

@@ -57,9 +57,9 @@ void await(BrokenSource const& source, std::size_t num_read) {
 LayersAhead::Findings nothing(Layer const&) { return {}; }
 
 TEST(LayersAhead, AreReadAndStudiedOnce) {
-  for (std::size_t const most_bytes : {std::size_t{0}, 3 * bytes_of_layer, unlimited}) {
+  for (std::size_t const max_bytes : {std::size_t{0}, 3 * bytes_of_layer, unlimited}) {
     BrokenSource const source;
-    LayersAhead layers(source, most_bytes, [](Layer const& layer) {
+    LayersAhead layers(source, max_bytes, [](Layer const& layer) {
       return LayersAhead::Findings{static_cast<NeuronIndex>(weight_of(layer))};
     });
     for (std::size_t number = 0; number < depth; ++number) {

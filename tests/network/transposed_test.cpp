@@ -19,8 +19,8 @@ TEST(TransposedEdges, OfTheTransposedAreTheFirst) {
   RandomStream random(5, 5);
   auto const matrix = test::draw_matrix(random, 37, 23, 0.3, 1.0);
   auto const once = transposed(matrix);
-  SparseMatrix turned{23, 37, once.row_pointers, once.outputs, {1.0}};
-  auto const twice = transposed(turned);
+  SparseMatrix other{23, 37, once.row_pointers, once.outputs, {1.0}};
+  auto const twice = transposed(other);
   EXPECT_EQ(twice.row_pointers, matrix.row_pointers);
   EXPECT_EQ(twice.outputs, matrix.column_indices);
   for (std::size_t edge = 0; edge < once.edges.size(); ++edge) EXPECT_EQ(twice.edges[once.edges[edge]], edge);

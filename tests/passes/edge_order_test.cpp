@@ -33,7 +33,7 @@ BankUse balanced_use(SparseMatrix matrix) {
 }
 
 /// A lower bound of the wavefronts of any order of edges, for these groups of four outputs.
-std::size_t least_wavefronts(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order) {
+std::size_t min_wavefronts(SparseMatrix const& matrix, std::vector<NeuronIndex> const& order) {
   std::size_t least = 0;
   for (std::size_t first = 0; first < order.size(); first += 4) {
     std::vector<std::set<NeuronIndex>> inputs(4); // distinct inputs of the four outputs, by bank
@@ -136,7 +136,7 @@ TEST(BalancedEdges, AreTheSameEdges) {
 TEST(BalancedEdges, AreNearlyAsFewAsCanBe) {
   for (std::size_t const degree : {16U, 32U, 64U}) {
     auto const matrix = random_layer(512, degree, std::nullopt).weights;
-    auto const least = least_wavefronts(matrix, balance_outputs(matrix));
+    auto const least = min_wavefronts(matrix, balance_outputs(matrix));
     EXPECT_LE(static_cast<double>(balanced_use(matrix).num_wavefronts), 1.06 * static_cast<double>(least));
   }
 }

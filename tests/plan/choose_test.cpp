@@ -151,7 +151,7 @@ TEST_P(Choices, FewSamplesAreNotFused) {
   PlanRequest request;
   request.expected_samples = 1;
   auto const one = choose(layer, request);
-  EXPECT_EQ(one.kernel, is_gpu() ? KernelName::spread : KernelName::few);
+  EXPECT_EQ(one.kernel, is_gpu() ? KernelName::split_output : KernelName::small_batch);
   EXPECT_LE(one.tile_samples, is_gpu() ? 16U : 1U);
   request.expected_samples = 100000;
   EXPECT_EQ(choose(layer, request).kernel, KernelName::fused);
@@ -159,37 +159,38 @@ TEST_P(Choices, FewSamplesAreNotFused) {
 
 TEST_P(Choices, SingleSamplesOfGpusHaveNoIndicesInLayersOfFewGaps) {
   auto const& traits = GetParam().traits;
-  if (!is_gpu() || traits.most_single_spread_samples == 0) return; // the small-batch kernel has a test of its own
-  bool const has_blocks = traits.most_stored_in_few_dense > 0.0;
+  if (!is_gpu() || traits.max_single_spread_samples == 0) return; // the small-batch kernel has a test of its own
+  bool const has_blocks = traits.max_stored_in_few_dense > 0.0;
   auto const of = [this](std::size_t samples, double density, std::size_t width = 512) {
     PlanRequest request;
     request.expected_samples = samples;
     return choose(random_layer(width, 512, density), request);
   };
-  for (std::size_t const samples : {std::size_t(1), traits.most_single_spread_samples}) {
+  for (std::size_t const samples : {std::size_t(1), traits.max_single_spread_samples}) {
     for (double const density : {0.3, 1.0}) {
       auto const choice = of(samples, density);
-      EXPECT_EQ(choice.kernel, KernelName::spread);
+      EXPECT_EQ(choice.kernel, KernelName::split_output);
       EXPECT_EQ(choice.tile_samples, 1U);
       EXPECT_EQ(choice.format, has_blocks ? FormatName::dense : FormatName::sliced_ell);
     }
     EXPECT_EQ(of(samples, 0.2).format, FormatName::sliced_ell) << "more zeros than gain";
-    EXPECT_EQ(of(samples, 0.2).kernel, KernelName::spread);
+    EXPECT_EQ(of(samples, 0.2).kernel, KernelName::split_output);
   }
   PlanRequest only_dense;
   only_dense.expected_samples = 1;
   only_dense.formats = {FormatName::dense};
-  EXPECT_EQ(choose(random_layer(512, 512, 0.2), only_dense).kernel, has_blocks ? KernelName::spread : KernelName::dense)
+  EXPECT_EQ(choose(random_layer(512, 512, 0.2), only_dense).kernel,
+            has_blocks ? KernelName::split_output : KernelName::dense)
       << "asked for";
-  EXPECT_EQ(of(traits.most_single_spread_samples + 1, 1.0).format, FormatName::sliced_ell);
+  EXPECT_EQ(of(traits.max_single_spread_samples + 1, 1.0).format, FormatName::sliced_ell);
   auto const wide = of(1, 1.0, traits.max_spread_bytes / traits.spread_tile_samples / traits.scalar_bytes + 1);
-  EXPECT_NE(wide.kernel, KernelName::spread) << "inputs that do not fit scratch";
+  EXPECT_NE(wide.kernel, KernelName::split_output) << "inputs that do not fit scratch";
 }
 
 TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
   if (is_gpu()) {
     PlanRequest forced;
-    forced.kernel = KernelName::few;
+    forced.kernel = KernelName::small_batch;
     EXPECT_EQ(choose(random_layer(512, 512, 0.05), forced).kernel, KernelName::direct) << "no such kernel there";
     return;
   }
@@ -200,15 +201,15 @@ TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
     request.expected_samples = samples;
     return choose(random_layer(512, width, density), request);
   };
-  for (std::size_t const samples : {std::size_t(1), traits.most_single_samples, tile, 2 * tile}) {
-    EXPECT_EQ(of(samples, 0.05).kernel, KernelName::few);
+  for (std::size_t const samples : {std::size_t(1), traits.max_single_samples, tile, 2 * tile}) {
+    EXPECT_EQ(of(samples, 0.05).kernel, KernelName::small_batch);
     EXPECT_EQ(of(samples, 0.05).format, FormatName::sliced_ell);
     EXPECT_EQ(of(samples, 0.6).format, FormatName::dense);
     EXPECT_EQ(of(samples, 0.6).shape.block_outputs, traits.few_outputs);
-    EXPECT_EQ(of(samples, 0.05).tile_samples, samples <= traits.most_single_samples ? 1U : tile);
-    EXPECT_EQ(of(samples, 0.05, 1).kernel, KernelName::few) << "a narrow layer may be padded";
+    EXPECT_EQ(of(samples, 0.05).tile_samples, samples <= traits.max_single_samples ? 1U : tile);
+    EXPECT_EQ(of(samples, 0.05, 1).kernel, KernelName::small_batch) << "a narrow layer may be padded";
   }
-  EXPECT_NE(of(2 * tile + 1, 0.05).kernel, KernelName::few);
+  EXPECT_NE(of(2 * tile + 1, 0.05).kernel, KernelName::small_batch);
   if (traits.few_samples > 2 * tile + 2) { // several threads
     for (std::size_t const samples : {2 * tile + 1, traits.few_samples - 1})
       for (double const density : {0.05, 0.3, 0.6, 1.0})
@@ -220,7 +221,8 @@ TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
   PlanRequest split;
   split.expected_samples = 1;
   split.is_split = true;
-  EXPECT_NE(choose(random_layer(512, 512, 0.05), split).kernel, KernelName::few) << "ranks exchange after each layer";
+  EXPECT_NE(choose(random_layer(512, 512, 0.05), split).kernel, KernelName::small_batch)
+      << "ranks exchange after each layer";
   PlanRequest rows;
   rows.expected_samples = 1;
   rows.formats = {FormatName::csr};
@@ -253,7 +255,7 @@ TEST_P(Choices, LayersWithMostEdgesAreDense) {
   auto const format_of = [this](std::size_t width, double density, PlanRequest const& request = {}) {
     return choose(random_layer(width, width, density), request).format;
   };
-  double const stored_at_density = GetParam().traits.most_stored_in_dense; // 1 / density
+  double const stored_at_density = GetParam().traits.max_stored_in_dense; // 1 / density
   EXPECT_EQ(format_of(512, std::max(0.45, 1.25 / stored_at_density)), FormatName::dense);
   EXPECT_EQ(format_of(1024, 1.0), FormatName::dense);
   EXPECT_NE(format_of(1024, 0.1), FormatName::dense);
@@ -328,7 +330,7 @@ TEST_P(Choices, OfACopyForSamplesWithFewEntries) {
   EXPECT_FALSE(has_copy(chooser, random_layer(4096, 513, 0.002))) << "inputs are not eight times as many as outputs";
   EXPECT_FALSE(has_copy(chooser, random_layer(4095, 100, 0.002))) << "inputs are few";
   auto const worth = [&](Layer const& of) {
-    return chooser.choose_entries(of, chooser.choose(of, 0).choice)->least_samples;
+    return chooser.choose_entries(of, chooser.choose(of, 0).choice)->min_samples;
   };
   EXPECT_GT(worth(layer), 1U);
   EXPECT_LT(worth(layer), worth(random_layer(4096, 512, 0.02))) << "more edges to copy, beside equally many inputs";

@@ -20,7 +20,7 @@ constexpr LaunchCosts costs{.launch = 10.0, .weight = 0.01, .moved_value = 0.02,
 std::vector<FusedLayer> equal_layers(std::size_t count) { return std::vector<FusedLayer>(count, {100.0, 10.0}); }
 
 /// The least of all ways to cut, which are counted through.
-double least_of_all(std::vector<FusedLayer> const& layers, std::vector<double> const& live) {
+double min_of_all(std::vector<FusedLayer> const& layers, std::vector<double> const& live) {
   double least = 1e300;
   for (std::size_t way = 0; way < std::size_t(1) << (layers.size() - 1); ++way) {
     std::vector<std::size_t> cuts;
@@ -68,7 +68,7 @@ TEST(LaunchCuts, IsTheBestOfAllWays) {
     std::vector<double> live{static_cast<double>(1 + random.below(200))};
     while (live.size() <= layers.size()) live.push_back(live.back() * static_cast<double>(random.below(11)) / 10.0);
     auto const packing = choose_cuts(layers, live, costs);
-    EXPECT_NEAR(packing.seconds, least_of_all(layers, live), 1e-9);
+    EXPECT_NEAR(packing.seconds, min_of_all(layers, live), 1e-9);
     EXPECT_NEAR(packing.seconds, seconds_of(packing.cuts, layers, live, costs), 1e-9);
   }
 }

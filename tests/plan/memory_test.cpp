@@ -53,7 +53,7 @@ TEST(Batches, TakeAllSamplesIfTheyFit) {
   request.enough = 64;
   EXPECT_EQ(choose_batch(request, 10000, ten_each), 64U);
   request.enough.reset();
-  request.most_at_all = 100;
+  request.max_at_all = 100;
   EXPECT_EQ(choose_batch(request, 10000, ten_each), 96U);
 }
 

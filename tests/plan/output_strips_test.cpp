@@ -42,14 +42,14 @@ TEST(OutputStrips, OfRowsTakeWhatTheirEdgesTake) {
   sizes[99] = 0;
   auto const matrix = rows_of_sizes(sizes, 5000);
   StripShape const shape{.edge_bytes = 6};
-  std::size_t const least = least_strip_bytes(matrix, shape);
+  std::size_t const least = min_strip_bytes(matrix, shape);
   EXPECT_GE(least, 5000U * 6U);
   EXPECT_LE(least, 5000U * 6U + 2048U);
   auto const strips = cut_into_strips(matrix, shape, least);
   expect_all_outputs(strips, 100);
   EXPECT_EQ(strips[0].num_outputs, 9U) << "ten have as many edges as the longest row, but more biases and pointers";
   for (auto const& strip : strips)
-    EXPECT_LE(least_strip_bytes(rows_of(matrix, strip.first_output, strip.first_output + strip.num_outputs), shape),
+    EXPECT_LE(min_strip_bytes(rows_of(matrix, strip.first_output, strip.first_output + strip.num_outputs), shape),
               least);
   EXPECT_EQ(cut_into_strips(matrix, shape, 1U << 20U).size(), 1U);
 }
@@ -57,7 +57,7 @@ TEST(OutputStrips, OfRowsTakeWhatTheirEdgesTake) {
 TEST(OutputStrips, OfDenseLayersEndWithBlocks) {
   auto const matrix = rows_of_sizes(std::vector<std::size_t>(75, 30), 30);
   StripShape const shape{.block_outputs = 16, .dense_block_bytes = 30 * 16 * 4};
-  std::size_t const least = least_strip_bytes(matrix, shape);
+  std::size_t const least = min_strip_bytes(matrix, shape);
   EXPECT_EQ(cut_into_strips(matrix, shape, least).size(), 5U);
   auto const strips = cut_into_strips(matrix, shape, least + 2 * 30 * 16 * 4 + 600);
   expect_all_outputs(strips, 75);

@@ -92,12 +92,12 @@ TEST(WeightSegments, OneAtLeastPassesThroughTheBuffers) {
 
 TEST(WeightSegments, StripsAreAsLargeAsUsualBuffersOrLastLongerThanALaunch) {
   constexpr std::size_t mebibyte = std::size_t(1) << 20U;
-  EXPECT_EQ(most_strip_bytes({1000, false}), 500U);
-  EXPECT_EQ(most_strip_bytes({4 * mebibyte, false}), mebibyte);
-  EXPECT_EQ(most_strip_bytes({4 * mebibyte, true}), mebibyte);
-  EXPECT_EQ(most_strip_bytes({64 * mebibyte, false}), 4 * mebibyte) << "so that the panel gets the most";
-  EXPECT_EQ(most_strip_bytes({64 * mebibyte, true}), 16 * mebibyte);
-  EXPECT_EQ(most_strip_bytes({65536 * mebibyte, false}), 64 * mebibyte);
+  EXPECT_EQ(max_strip_bytes({1000, false}), 500U);
+  EXPECT_EQ(max_strip_bytes({4 * mebibyte, false}), mebibyte);
+  EXPECT_EQ(max_strip_bytes({4 * mebibyte, true}), mebibyte);
+  EXPECT_EQ(max_strip_bytes({64 * mebibyte, false}), 4 * mebibyte) << "so that the panel gets the most";
+  EXPECT_EQ(max_strip_bytes({64 * mebibyte, true}), 16 * mebibyte);
+  EXPECT_EQ(max_strip_bytes({65536 * mebibyte, false}), 64 * mebibyte);
 }
 
 TEST(WeightSegments, TooLittleRoomForTwoLayersIsASentence) {

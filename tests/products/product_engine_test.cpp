@@ -169,7 +169,7 @@ TYPED_TEST(ProductEngines, GoOnWithTheSameBitsAfterAnException) {
 TEST(ProductTimelines, KeepTheLongestOfTooManyEvents) {
   ProductTimeline timeline;
   timeline.restart();
-  auto const most = ProductTimeline::most_of_a_kind;
+  auto const most = ProductTimeline::max_of_a_kind;
   for (std::size_t number = 0; number < 3 * most; ++number) {
     auto const begin = number % 100 == 0 ? timeline.now() - 10.0 : timeline.now();
     timeline.add({ProductEvent::What::copy, 0, number, begin, timeline.now()});
@@ -195,9 +195,9 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   auto const traffic = engine->traffic();
   EXPECT_EQ(traffic.num_misses, 2U * 5U * 3U);
   EXPECT_EQ(traffic.num_hits, 2U * 3U * 25U - traffic.num_misses);
-  EXPECT_EQ(traffic.brought_bytes, 2.0 * 160 * 160 * sizeof(TypeParam));
+  EXPECT_EQ(traffic.loaded_bytes, 2.0 * 160 * 160 * sizeof(TypeParam));
   EXPECT_EQ(traffic.all_bytes, 2.0 * 5 * 160 * 160 * sizeof(TypeParam));
-  EXPECT_EQ(traffic.brought_bytes, least_traffic(shape, sizeof(TypeParam), {1e9}));
+  EXPECT_EQ(traffic.loaded_bytes, min_traffic(shape, sizeof(TypeParam), {1e9}));
 
   auto const whole = engine->memory();
   auto const limit = 4 * whole.lane_bytes + 8 * whole.slot_bytes;
@@ -207,7 +207,7 @@ TYPED_TEST(ProductEngines, BringEachTileOnceIfAllFitAndMoreOftenIfNot) {
   expect_same_bits(run_all(*small, tiles, order_of_tasks(tiles, small->memory().order)), product.expected(), "bands");
   EXPECT_GT(small->traffic().num_misses, traffic.num_misses);
   // A once, and B once for each of three bands: a cache of other tiles than these would bring half or more
-  EXPECT_LE(small->traffic().brought_bytes, 0.4 * traffic.all_bytes);
+  EXPECT_LE(small->traffic().loaded_bytes, 0.4 * traffic.all_bytes);
 }
 
 // Not a row of tiles fits: nine tasks at a time, whose sums take the products of each step in turns.
@@ -224,7 +224,7 @@ TYPED_TEST(ProductEngines, HaveTheSameBitsInBlocksOfManyTasks) {
     EXPECT_EQ(engine->memory().num_lanes, 9U);
     expect_same_bits(run_all(*engine, tiles, order_of_tasks(tiles, engine->memory().order)), expected,
                      to_string(backend));
-    EXPECT_LT(engine->traffic().brought_bytes, 0.4 * engine->traffic().all_bytes);
+    EXPECT_LT(engine->traffic().loaded_bytes, 0.4 * engine->traffic().all_bytes);
   }
 }
 

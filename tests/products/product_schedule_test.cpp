@@ -68,7 +68,7 @@ TEST(ProductSchedules, FindInASlotWhatWasBroughtToIt) {
     for (auto const& step : steps_of(schedule, order_of_tasks(given.tiles))) {
       for (auto const& tile : {step.a, step.b}) {
         EXPECT_LT(tile.slot, num_slots);
-        if (tile.is_brought) {
+        if (tile.is_loaded) {
           slots[tile.slot] = tile.key;
           brought += static_cast<double>(schedule.extent_of(tile.key).block.size());
         }
@@ -78,7 +78,7 @@ TEST(ProductSchedules, FindInASlotWhatWasBroughtToIt) {
       EXPECT_EQ(step.a.key.tile, given.tiles.row_tile(step.task));
       EXPECT_EQ(step.b.key.tile, given.tiles.column_tile(step.task));
     }
-    EXPECT_EQ(schedule.brought_numbers(), brought);
+    EXPECT_EQ(schedule.loaded_numbers(), brought);
   }
 }
 
@@ -90,8 +90,8 @@ std::pair<double, double> traffic_of(ProductShape const& shape, std::uint64_t ti
   ProductSchedule schedule({tiles, false, false, plan.num_lanes, plan.num_slots, plan.order});
   schedule.begin(true);
   steps_of(schedule, order_of_tasks(tiles, plan.order));
-  auto const least = least_traffic(shape, 4, {static_cast<double>(plan.bytes())});
-  return {schedule.brought_numbers() / schedule.all_numbers(), 4.0 * schedule.brought_numbers() / least};
+  auto const least = min_traffic(shape, 4, {static_cast<double>(plan.bytes())});
+  return {schedule.loaded_numbers() / schedule.all_numbers(), 4.0 * schedule.loaded_numbers() / least};
 }
 
 TEST(ProductSchedules, BringLittleIfTheMemoryIsShort) {

@@ -113,10 +113,10 @@ TEST(ProductMemory, TileIsLargeButLeavesManyTasks) {
 }
 
 TEST(ProductTraffic, IsNeverLessThanEachNumberOnce) {
-  EXPECT_EQ(least_traffic({100, 200, 300}, 4, {1e9}), 4.0 * 300 * 300);
-  EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, {4.0 * 100}), 4.0 * (2e9 / 10.0 - 200.0), 1.0);
+  EXPECT_EQ(min_traffic({100, 200, 300}, 4, {1e9}), 4.0 * 300 * 300);
+  EXPECT_NEAR(min_traffic({1000, 1000, 1000}, 4, {4.0 * 100}), 4.0 * (2e9 / 10.0 - 200.0), 1.0);
   std::vector<double> const memories = {4.0 * 25, 4.0 * 100, 4.0 * 25};
-  EXPECT_NEAR(least_traffic({1000, 1000, 1000}, 4, memories), 4.0 * (2e9 / 10.0 - 300.0), 1.0);
+  EXPECT_NEAR(min_traffic({1000, 1000, 1000}, 4, memories), 4.0 * (2e9 / 10.0 - 300.0), 1.0);
 }
 
 } // namespace

@@ -61,10 +61,10 @@ TEST(TileDirectories, ShowATileWhenItIsReady) {
 TEST(TileDirectories, TakeTheNearestRank) {
   Ranks ranks(3);
   ranks[1].publish(0, ranks[1].begin(0, 8));
-  ranks[2].publish(0, ranks[2].begin(0, TileDirectory::most_slots - 1));
+  ranks[2].publish(0, ranks[2].begin(0, TileDirectory::slot_limit - 1));
   EXPECT_EQ(ranks[0].pin(0)->slot, 8U);
   auto const pin = ranks[1].pin(0);
-  EXPECT_EQ(pin->slot, TileDirectory::most_slots - 1);
+  EXPECT_EQ(pin->slot, TileDirectory::slot_limit - 1);
   EXPECT_EQ(pin->peer, 0U);
 }
 

@@ -36,17 +36,17 @@ struct Square {
   }
 
 private:
-  template <int First, int... Lane>
-  static Vector alternated(Vector const& one, Vector const& other, std::integer_sequence<int, Lane...> /*lanes*/) {
+  template <int First, int... Stream>
+  static Vector alternated(Vector const& one, Vector const& other, std::integer_sequence<int, Stream...> /*lanes*/) {
     return host::shuffled<Scalar>(one, other,
-                                  std::integer_sequence<int, (First + Lane / 2 + (Lane % 2 != 0 ? size : 0))...>());
+                                  std::integer_sequence<int, (First + Stream / 2 + (Stream % 2 != 0 ? size : 0))...>());
   }
 };
 
 /// Rows of samples [sample][neuron] to the lines of a panel, or back. Index: neighbouring neurons of a leaf (hosts: as
 /// many as fit 64 bytes). Lines are filled up with zeros. Bound by bandwidth.
 template <class ExecutionSpace, class Scalar, bool ToLines>
-struct TurnSamples {
+struct TransposeSamples {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   using Rows = std::conditional_t<ToLines, Scalar const*, Scalar*>;
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
@@ -63,7 +63,7 @@ struct TurnSamples {
     std::size_t const first = index % blocks_per_leaf() * block;
     if constexpr (on_host) {
       if (first + block <= num_neurons) {
-        KOKKOS_IF_ON_HOST((turn_squares(leaf, first);))
+        KOKKOS_IF_ON_HOST((transpose_squares(leaf, first);))
         return;
       }
     }
@@ -86,7 +86,7 @@ private:
   }
 
   /// All samples of the leaf for `block` neurons.
-  void turn_squares(std::size_t leaf, std::size_t first) const {
+  void transpose_squares(std::size_t leaf, std::size_t first) const {
     using Vector = typename Square<Scalar>::Vector;
     for (int pack = 0; pack < kChainLength; ++pack) {
       std::size_t const sample = (leaf * kChainLength + static_cast<std::size_t>(pack)) * block;
@@ -220,7 +220,7 @@ void for_each(ExecutionSpace const& space, char const* label, std::size_t count,
 template <class ExecutionSpace, class Scalar, bool ToLines, class Rows>
 void turn(ExecutionSpace const& space, Rows rows, TrainingPanel<ExecutionSpace, Scalar> const& lines, int num_leaves,
           std::size_t num_samples, std::size_t num_neurons) {
-  TurnSamples<ExecutionSpace, Scalar, ToLines> const kernel{rows, lines, num_samples, num_neurons};
+  TransposeSamples<ExecutionSpace, Scalar, ToLines> const kernel{rows, lines, num_samples, num_neurons};
   for_each(space, "varve::turn_samples", static_cast<std::size_t>(num_leaves) * kernel.blocks_per_leaf(), kernel);
 }
 

@@ -36,7 +36,7 @@ struct CudaTuning {
 
   /// Blocks are chosen up to this many stored weights per edge: the fused kernel computes 14e12 weights per second in
   /// blocks, and 3e12 edges per second of single outputs whose random edges ascend.
-  static constexpr double most_stored_in_fused_blocks = 4.0;
+  static constexpr double max_stored_in_fused_blocks = 4.0;
   static constexpr bool has_large_tiles = true;
   using NarrowFused = CudaNarrowTuning<ExecutionSpace, Scalar>;
   static constexpr bool has_wide_tiles = true;          ///< if a team may have their scratch (core/large_scratch.hpp)
@@ -90,7 +90,7 @@ struct CudaTuning {
   static int fewest_large_dense(int processors) { return processors; } ///< number of teams
   using DenseBounds = Kokkos::LaunchBounds<512 / pack_width, pack_width>;
   static constexpr bool has_dense_kernel = true;
-  static constexpr double most_stored_in_dense = 5.0;    ///< from a density of 0.2 on
+  static constexpr double max_stored_in_dense = 5.0;     ///< from a density of 0.2 on
   static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks compute 14e12 weights per second
   static constexpr std::size_t narrowest_dense = 65;
   /// Edges per output. Layers of merged networks, which have at most half as many, share launches of large tiles.
@@ -119,11 +119,11 @@ struct CudaTuning {
   static constexpr int few_outputs = 8;                 ///< outputs of a block of dense layers for one or two samples
   static constexpr int few_dense_chunk = 8;
   static constexpr int few_dense_piece = pack_width;
-  static constexpr std::size_t most_single_samples = 0;
-  static constexpr double most_stored_in_few_dense = 4.0; ///< one sample gains with 512 inputs of which 154 have edges
+  static constexpr std::size_t max_single_samples = 0;
+  static constexpr double max_stored_in_few_dense = 4.0; ///< one sample gains with 512 inputs of which 154 have edges
   static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
-  static constexpr std::size_t most_single_spread_samples = 2; ///< lanes of a warp for each of 16 outputs
+  static constexpr std::size_t max_single_spread_samples = 2; ///< lanes of a warp for each of 16 outputs
   /// A slice of 16 outputs of a tile occupies 32 threads; 256 threads copy its edges in stages of 12 KB in float. Three
   /// stages are in flight, if there is room: in a latency of 1300 cycles the fastest chains consume 24 KB.
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;

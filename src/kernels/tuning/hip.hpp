@@ -41,7 +41,7 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
 
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
   static constexpr int spread_stage_chunks = 8;
-  static constexpr double most_stored_in_few_dense = 0.0;
+  static constexpr double max_stored_in_few_dense = 0.0;
   static constexpr std::size_t max_spread_bytes = 32768; ///< 56 KB less up to 20 for the stages
 
   /// In float one sample per lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute

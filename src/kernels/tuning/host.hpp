@@ -31,7 +31,7 @@ struct Tuning {
   static constexpr int wide_block_outputs = has_long_registers ? 16 : 4;
 
   /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
-  static constexpr double most_stored_in_fused_blocks = 2.0;
+  static constexpr double max_stored_in_fused_blocks = 2.0;
   static constexpr bool has_large_tiles = false;
   using NarrowFused = void; ///< void: there are no small tiles of the fused kernel for launches of few outputs
   static constexpr bool has_wide_tiles = false;
@@ -68,7 +68,7 @@ struct Tuning {
   static constexpr int dense_chunk = 1;
   static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel compute dense layers
   using DenseTile = Tile;
-  static constexpr double most_stored_in_dense = has_long_registers ? 2.8 : 2.0;
+  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 2.0;
   static constexpr double dense_per_block_weight = 1.3;
   static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
   static constexpr std::size_t fewest_dense_edges = 0;
@@ -92,7 +92,7 @@ struct Tuning {
   static constexpr bool has_curves_in_rows_only = false;
   static constexpr bool prefers_spread = false; ///< few samples use the direct kernel, whose tiles stay in caches
   using SpreadTile = Tile;
-  static constexpr std::size_t most_single_spread_samples = 0;
+  static constexpr std::size_t max_single_spread_samples = 0;
   using SpreadBounds = Kokkos::LaunchBounds<>;
   static constexpr int spread_team_size = 1;
   static constexpr int spread_stage_chunks = 0; ///< edges are read through the caches
@@ -107,8 +107,8 @@ struct Tuning {
   static constexpr int few_outputs = pack_width; ///< outputs that a thread computes together
   static constexpr int few_dense_chunk = 1;
   static constexpr int few_dense_piece = 1;
-  static constexpr std::size_t most_single_samples = 3; ///< up to this number of samples, tiles hold one each
-  static constexpr double most_stored_in_few_dense = 2.5;
+  static constexpr std::size_t max_single_samples = 3; ///< up to this number of samples, tiles hold one each
+  static constexpr double max_stored_in_few_dense = 2.5;
   static constexpr double few_cost_of_edge = 4.0; ///< time of an edge in sliced ELL, in units of a dense weight's
   static constexpr double few_cost_of_tile = 3.0; ///< time of a tile of FewTile, in units of a tile of one sample
   /// Threads of a launch whose layers take `work` each, in units of a dense weight's time. Each thread gets at least 25

@@ -26,7 +26,7 @@ struct TrainingTuning {
   static constexpr std::size_t group_bytes = on_host ? 0 : std::size_t(40) << 20U;
   /// From this number of weights on, a dense layer without gaps is transposed in blocks (TransposeWeights) after a
   /// step. Never on GPUs: the step's own scattered writes take at most 2 % of it.
-  static constexpr std::size_t least_turned_weights =
+  static constexpr std::size_t min_transposed_weights =
       on_host ? std::size_t(1) << 15U : std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t launch_edges = 4096; ///< edges whose forward pass for a leaf takes as long as a launch
   /// Launch bounds of FusedBackward: on GPUs 64 registers per thread, so that 32 warps share a multiprocessor.
