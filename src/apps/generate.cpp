@@ -53,8 +53,7 @@ std::vector<OptionKey> activation_keys(InitialOptions& options, std::string cons
 constexpr char const* init_help =
     "initial weights for training, biases 0: he (random, so that activations keep their size from layer to layer) or "
     "identity (in layers with as many inputs as outputs 1 on the diagonal and small numbers elsewhere: for hundreds "
-    "and "
-    "thousands of layers)";
+    "and thousands of layers)";
 
 /// The recipe of these options. Throws UsageError if they contradict each other or a number is out of range.
 InitialRecipe recipe_of(InitialOptions const& options, std::uint64_t seed) {

@@ -11,7 +11,6 @@
 #include "distribute/ranks.hpp"
 #include "distribute/record_store.hpp"
 #include "distribute/run_batches.hpp"
-#include "distribute/stop_signal.hpp"
 #include "engine/inference.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"

@@ -11,7 +11,6 @@
 #include "distribute/ranks.hpp"
 #include "distribute/record_store.hpp"
 #include "distribute/shared_product.hpp"
-#include "distribute/stop_signal.hpp"
 #include "io/checksum.hpp"
 #include "io/dense_file.hpp"
 #include "io/file_roles.hpp"

@@ -172,13 +172,13 @@ OptionKey share_devices_key(std::string& share_devices) {
 }
 
 void add_network_in_text(CLI::App& command, ChallengeOptions& options) {
-  OptionGroup(command, "Networks in text").add_keys(
-      "--text",
-      {number_key("neurons", options.neurons, "N", "neurons of each layer, or of samples"),
-       number_key("layers", options.layers, "L", "number of layers to use"),
-       number_key("bias", options.bias, "B", "bias of every neuron"),
-       number_key("cap", options.cap, "C", "cap of the clipped ReLU")},
-      "what a network or samples in text do not say; the challenge's networks have defaults:");
+  OptionGroup(command, "Networks in text")
+      .add_keys("--text",
+                {number_key("neurons", options.neurons, "N", "neurons of each layer, or of samples"),
+                 number_key("layers", options.layers, "L", "number of layers to use"),
+                 number_key("bias", options.bias, "B", "bias of every neuron"),
+                 number_key("cap", options.cap, "C", "cap of the clipped ReLU")},
+                "what a network or samples in text do not say; the challenge's networks have defaults:");
 }
 
 std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes) {

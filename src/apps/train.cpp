@@ -10,7 +10,6 @@
 #include "core/version.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/ranks.hpp"
-#include "distribute/stop_signal.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/labels.hpp"

@@ -2,7 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/large_scratch.hpp"
-#include "core/profiling_region.hpp"
+#include "core/runtime.hpp"
 #include "core/types.hpp"
 
 #include <Kokkos_Core.hpp>

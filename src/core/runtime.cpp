@@ -7,7 +7,6 @@
 #include "core/host_threads.hpp"
 #include "core/kokkos_settings.hpp"
 #include "core/printable.hpp"
-#include "core/profiling_region.hpp"
 
 #include <unistd.h>
 

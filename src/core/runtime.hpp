@@ -69,4 +69,13 @@ inline std::optional<std::pair<std::size_t, std::size_t>> first_repeated(std::ve
   return std::nullopt;
 }
 
+/// Labels everything launched during its lifetime for Kokkos Tools.
+class ProfilingRegion {
+public:
+  explicit ProfilingRegion(std::string const& label);
+  ~ProfilingRegion();
+  ProfilingRegion(ProfilingRegion const&) = delete;
+  ProfilingRegion& operator=(ProfilingRegion const&) = delete;
+};
+
 } // namespace varve

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -71,5 +73,21 @@ RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool s
 /// An exchange between all ranks of the job over its own MPI communicator. Activations go directly from device to
 /// device if the MPI library supports it, unless `through_host` is set. Collective, as is the destructor.
 std::shared_ptr<RankExchange> exchange_between_ranks(bool through_host = false);
+
+/// During the lifetime of this object, SIGTERM and SIGUSR1 (sent by batch systems before the time limit) do not end the
+/// process but are remembered, so that the current batch can be finished. Only one object may exist at a time.
+class StopSignal {
+public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(StopSignal const&) = delete;
+  StopSignal& operator=(StopSignal const&) = delete;
+
+  /// True once one of the signals has arrived.
+  static bool has_come();
+
+private:
+  std::array<struct sigaction, 2> before_{}; ///< the previous signal handlers, restored on destruction
+};
 
 } // namespace varve

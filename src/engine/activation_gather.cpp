@@ -1,7 +1,7 @@
 #include "engine/activation_gather.hpp"
 
 #include "core/error.hpp"
-#include "core/profiling_region.hpp"
+#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 
 namespace varve {

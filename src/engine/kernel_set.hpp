@@ -163,7 +163,7 @@ public:
   virtual void write_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                           DeviceOutput const& target) const = 0;
   /// SampleLeaves::output of all samples of a batch, hashed on the device; `ends` as above. Fences.
-  virtual void digest_outputs(Lane const& lane, Panel const& panel, PanelOutputs const& outputs, int const* ends,
+  virtual void digest_outputs(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
                               SampleNumbers const& samples, std::span<Digest> digests) const = 0;
 
   /// Copies a rank's neurons to the next tiles of a panel of num_neurons neurons. Does not fence.

@@ -4,7 +4,6 @@
 #include "formats/array_image.hpp"
 #include "formats/cone_programs.hpp"
 #include "formats/counted_layer.hpp"
-#include "formats/csc.hpp"
 #include "formats/csr.hpp"
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"

@@ -1,6 +1,6 @@
 #include "engine/layer_loop.hpp"
 
-#include "core/profiling_region.hpp"
+#include "core/runtime.hpp"
 
 namespace varve {
 namespace {

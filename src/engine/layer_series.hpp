@@ -15,7 +15,7 @@ struct SeriesLayer {
   std::size_t num_sums() const { return num_edges + num_outputs; }
 };
 
-/// Decides which neighbouring layers a host computes as one series (kernels/layer_series.hpp), so that threads are
+/// Decides which neighbouring layers a host computes as one series (kernels/fused_backward.hpp), so that threads are
 /// started once for all of them: a layer of few edges takes less time than a launch. A series has at least two layers,
 /// all of one width, each with as many inputs as outputs, and together at most `max_sums` edges and neurons.
 class SeriesRule {

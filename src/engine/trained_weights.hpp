@@ -2,6 +2,7 @@
 
 #include "core/device_numbers.hpp"
 #include "core/error.hpp"
+#include "engine/rank_exchange.hpp"
 #include "engine/trained_moments.hpp"
 #include "engine/training.hpp"
 #include "engine/training_formats.hpp"
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -221,9 +223,9 @@ private:
     std::vector<std::uint32_t> places;
     std::vector<double> bias;
     for (auto const& layer : network.layers()) {
-      auto const by_input = transposed(layer.weights);
+      auto const inputs = transposed(layer.weights);
       auto const& parts = parts_.bundle_of(layers_.size());
-      OfLayer own{kernels_->upload_pattern(layer.weights, by_input),
+      OfLayer own{kernels_->upload_pattern(layer.weights, inputs),
                   {},
                   {},
                   {},
@@ -240,7 +242,7 @@ private:
                               "weights of all layers of a training"); // for places
       auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
       by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
-      for (auto const edge : by_input.edges) {
+      for (auto const edge : inputs.edges) {
         auto const weight = static_cast<Scalar>(layer.weights.value(edge));
         by_input.push_back(weight);
         by_output[own.first_stored + stored[edge]] = weight;
@@ -248,8 +250,7 @@ private:
       }
       if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
         own.dense_by_input = new_weights("varve::dense_weights", own.num_places());
-        own.dense_places =
-            new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, by_input));
+        own.dense_places = new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, inputs));
       }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
       bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
@@ -391,5 +392,35 @@ private:
   MirroredArray<int> bad_;      ///< one element; nonzero if a weight or bias is not finite
   std::uint64_t num_steps_ = 0;
 };
+
+/// The first layer in which this rank owns a moment that is not finite.
+template <class Scalar>
+std::optional<std::size_t> layer_of_bad_moment(Stream const& stream, TrainedWeights<Scalar> const& weights) {
+  auto const edge = weights.moments().first_bad_edge(stream);
+  auto const output = weights.moments().first_bad_output(stream);
+  for (std::size_t number = 0; number < weights.layers().size(); ++number) {
+    auto const& layer = weights.layers()[number];
+    bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
+    bool const has_output = output && *output < layer.first_output + static_cast<std::size_t>(layer.num_outputs);
+    if (has_edge || has_output) return number;
+  }
+  return std::nullopt;
+}
+
+/// Throws DivergenceError on all ranks if a moment of Adam is not finite on one of them. (With other optimizers,
+/// moments that are not finite imply such weights.) exchange: null if there is one rank. Collective.
+template <class Scalar>
+void require_finite_moments(Stream const& stream, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
+  if (!weights.optimizer().is_adaptive()) return;
+  auto const own = layer_of_bad_moment(stream, weights);
+  std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
+  if (exchange != nullptr) layers = exchange->gather(layers);
+  double const layer = *std::ranges::min_element(layers);
+  if (std::isinf(layer)) return;
+  throw DivergenceError("training diverges: after step " + std::to_string(weights.num_steps()) + ", layer " +
+                        std::to_string(static_cast<std::size_t>(layer)) +
+                        " has a moment of Adam that is no finite number, so that weights no longer change; its "
+                        "gradients are too large to be squared: scale targets or samples down");
+}
 
 } // namespace varve

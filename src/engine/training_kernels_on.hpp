@@ -8,7 +8,6 @@
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/growth.hpp"
-#include "kernels/layer_series.hpp"
 #include "kernels/leaf_gradient.hpp"
 #include "kernels/leaf_sums.hpp"
 #include "kernels/line_half.hpp"

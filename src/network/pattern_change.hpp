@@ -56,7 +56,7 @@ EdgeOffset edges_to_drop(double fraction, EdgeOffset num_edges, EdgeOffset num_p
 /// The number of the random stream (RandomStream(event.seed, this number)) from which a layer draws the places of
 /// PatternKind::set: a partial shuffle of Fisher and Yates of the list of free places, in the order of their numbers.
 /// The n-th draw exchanges element n of the list with element n + below(length - n); the first elements are the result.
-/// Streams of sample orders (training/training_data.hpp) have other numbers.
+/// Streams of sample orders (training/recipe.hpp) have other numbers.
 constexpr std::uint64_t growth_stream(PatternEvent const& event, std::size_t layer) {
   return (std::uint64_t{1} << 63U) | (event.number << 32U) | static_cast<std::uint64_t>(layer);
 }

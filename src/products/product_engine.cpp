@@ -2,7 +2,6 @@
 
 #include "core/config.hpp"
 #include "core/error.hpp"
-#include "core/profiling_region.hpp"
 #include "core/runtime.hpp"
 
 #include <algorithm>

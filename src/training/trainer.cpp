@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/json_text.hpp"
-#include "training/training_data.hpp"
+#include "training/recipe.hpp"
 
 #include <fmt/format.h>
 

@@ -70,7 +70,7 @@ TEST_F(Verify, CategoriesCountFromOne) {
   succeed(joined(infer, {"--categories", path("one.tsv"), "--predictions", path("one-p.tsv")}));
   EXPECT_EQ(read_bytes(path("one.tsv")), "1\n3\n");
   EXPECT_EQ(read_bytes(path("one-p.tsv")), "1\t1\n2\t1\n3\t2\n4\t1\n");
-  varve::testing::write_bytes(path("zero.tsv"), "0\n2\n");
+  test::write_bytes(path("zero.tsv"), "0\n2\n");
   EXPECT_EQ(run_varve(joined(infer, {"--truth", path("zero.tsv")})).exit_code, 3); // there is no sample 0
   std::vector<std::string> const verify = {
       "verify", "--network", path("four.safetensors"), "--input", path("four-samples.safetensors"), "--result"};

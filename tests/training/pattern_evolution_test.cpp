@@ -1,4 +1,4 @@
-#include "training/schedules.hpp"
+#include "training/recipe.hpp"
 
 #include "core/error.hpp"
 

@@ -1,7 +1,7 @@
 #include "training/trainer.hpp"
 
 #include "core/error.hpp"
-#include "training/training_data.hpp"
+#include "training/recipe.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "training/training_data.hpp"
+#include "training/recipe.hpp"
 
 #include "reference/training_case.hpp"
 
