@@ -98,6 +98,12 @@ def save_samples(path, samples, answers=None):
 # ---- What the program answers ----
 
 
+# Options of varve train whose names are keys of another option; the vectors name each by itself.
+KEYS = {**{name: ("optimizer", name) for name in ("momentum", "beta1", "beta2", "epsilon", "l2")}, "warm_up": ("rate-schedule", "warm-up"),
+        **{f"rate_{key}": ("rate-schedule", key) for key in ("every", "factor")},
+        **{f"pattern_{key}": ("pattern", key) for key in ("fraction", "every", "until", "schedule")}}
+
+
 class Program:
     def __init__(self, command, folder):
         self.command, self.folder = command, folder
@@ -137,8 +143,10 @@ class Program:
                 save_samples(self.path(name), stored["samples"][vector[name]], recipe["answers"])
                 words += [option, self.path(name)]
         for name, value in recipe.items():
+            value = repr(float.fromhex(value)) if str(value).startswith("0x") else value
+            option, key = KEYS.get(name, (name.replace("_", "-"), None))
             if name != "answers":
-                words += ["--" + name.replace("_", "-"), repr(float.fromhex(value)) if str(value).startswith("0x") else value]
+                words += ["--" + option, f"{key}={value}" if key else value]
         output = self.run("train", *words)
         description, arrays = load(self.path("checkpoint"))
         layers = []
