@@ -286,7 +286,7 @@ TEST_F(FailingCalls, OfCommandsThatWriteNothingNeverGiveAnotherAnswer) {
   test::succeed({"infer", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
                  "--categories", result, "--receipt", receipt});
   fail_in_turn({"audit", receipt, "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"),
-                "--seed", "1"},
+                "--draw", "seed=1"},
                false, 4.0);
   fail_in_turn({"verify", "--network", path("in/net.safetensors"), "--input", path("in/bare.safetensors"), "--result",
                 result, "--exact"},

@@ -441,10 +441,10 @@ TEST(CountsOfFormats, AreCheckedWhereLayersAreEncoded) { // with limits that sma
   OutputStages const stages{{0, 1, 2}, {0, 2, 3}};
   EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 6); }), "no error");
   EXPECT_EQ(sentence_of([&] { Ell::encode(matrix, {}, 5); }),
-            "chunks of a layer in sliced ELL (--tuning formats=csr has none): found 6, expected at most 5");
+            "chunks of a layer in sliced ELL (the format csr has none): found 6, expected at most 5");
   EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 4); }), "no error");
   EXPECT_EQ(sentence_of([&] { Staged::encode(matrix, stages, 3); }),
-            "inputs of all stages of a layer (--tuning formats=csr has none): found 4, expected at most 3");
+            "inputs of all stages of a layer (the format csr has none): found 4, expected at most 3");
 }
 
 TEST(CountsOfFormats, InputsThatAnIndexCannotHoldAreRefused) {
