@@ -36,10 +36,10 @@ struct Square {
   }
 
 private:
-  template <int First, int... Stream>
+  template <int First, int... Lane>
   static Vector alternated(Vector const& one, Vector const& other, std::integer_sequence<int, Stream...> /*lanes*/) {
     return host::shuffled<Scalar>(one, other,
-                                  std::integer_sequence<int, (First + Stream / 2 + (Stream % 2 != 0 ? size : 0))...>());
+                                  std::integer_sequence<int, (First + Lane / 2 + (Lane % 2 != 0 ? size : 0))...>());
   }
 };
 
