@@ -37,7 +37,7 @@ struct Square {
 
 private:
   template <int First, int... Lane>
-  static Vector alternated(Vector const& one, Vector const& other, std::integer_sequence<int, Stream...> /*lanes*/) {
+  static Vector alternated(Vector const& one, Vector const& other, std::integer_sequence<int, Lane...> /*lanes*/) {
     return host::shuffled<Scalar>(one, other,
                                   std::integer_sequence<int, (First + Lane / 2 + (Lane % 2 != 0 ? size : 0))...>());
   }
