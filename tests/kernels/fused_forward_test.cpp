@@ -1,6 +1,7 @@
 #include "kernels/fused_forward.hpp"
 
 #include "formats/sliced_ell.hpp"
+#include "kernels/host_team.hpp"
 #include "passes/edge_order.hpp"
 #include "reference/training_case.hpp"
 
@@ -21,37 +22,17 @@
 namespace varve {
 namespace {
 
+using test::HostTeamMember;
 using Space = Kokkos::Serial;
 constexpr int team_size = 8;
 constexpr std::size_t widest = 24;
-
-/// A thread of the host as a thread of a GPU's team.
-class Member {
-public:
-  struct Scratch {
-    void* memory;
-    void* get_shmem_aligned(std::ptrdiff_t /*bytes*/, int /*alignment*/) const { return memory; }
-  };
-
-  Member(int rank, std::barrier<>& barrier, void* scratch) : rank_(rank), barrier_(&barrier), scratch_{scratch} {}
-  int team_rank() const { return rank_; }
-  void team_barrier() const { barrier_->arrive_and_wait(); }
-  static int league_rank() { return 0; }
-  static int league_size() { return 1; }
-  Scratch team_scratch(int /*level*/) const { return scratch_; }
-
-private:
-  int rank_;
-  std::barrier<>* barrier_;
-  Scratch scratch_;
-};
 
 /// The tiles of a GPU, in place, for a team of so few threads that each takes up to three outputs.
 template <class Scalar>
 struct SmallTeam {
   using Tile = RotatedTileShape<Scalar, 16 / static_cast<int>(sizeof(Scalar)), 1, 4>;
   struct Policy {
-    using member_type = Member;
+    using member_type = HostTeamMember;
   };
   static constexpr bool in_place = true;
   static constexpr bool prefetches = false;
@@ -211,7 +192,7 @@ Found<Scalar> run(std::vector<Layer> const& layers, std::vector<std::vector<Scal
   {
     std::vector<std::jthread> team;
     for (int rank = 0; rank < team_size; ++rank)
-      team.emplace_back([&, rank] { kernel(Member(rank, barrier, scratch.data())); });
+      team.emplace_back([&, rank] { kernel(HostTeamMember(rank, barrier, scratch.data())); });
   }
 
   Found<Scalar> found;

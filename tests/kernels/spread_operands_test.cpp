@@ -1,5 +1,6 @@
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
+#include "kernels/host_team.hpp"
 #include "kernels/split_output_operands.hpp"
 #include "reference/training_case.hpp"
 
@@ -26,17 +27,7 @@ struct SmallStages {
   using SpreadBounds = Kokkos::LaunchBounds<>;
 };
 
-class Member {
-public:
-  Member(int rank, std::barrier<>& barrier) : rank_(rank), barrier_(&barrier) {}
-  int team_rank() const { return rank_; }
-  void team_barrier() const { barrier_->arrive_and_wait(); }
-
-private:
-  int rank_;
-  std::barrier<>* barrier_;
-};
-
+using test::HostTeamMember;
 using Space = Kokkos::Serial;
 using Format = SlicedEll<Space, float, std::uint16_t, 16, 8, 1>;
 
@@ -80,7 +71,7 @@ std::vector<Got> stage(Format const& format, std::vector<float>& tiles, int num_
   std::barrier<> barrier(team_size);
   auto const first_chunk = layer.chunks_of(first * 16).first;
   auto const work = [&](int rank) {
-    Member const member(rank, barrier);
+    HostTeamMember const member(rank, barrier);
     Operands operands(member, layer, first_chunk, layer.chunks_of((last - 1) * 16).second, arrays);
     int const tile = rank / (16 * Tile::num_lanes);
     int const lane = rank % Tile::num_lanes;
@@ -211,7 +202,7 @@ void expect_chains_over_all_inputs(std::size_t num_inputs, int max_samples, int 
   for (int block = 0; block < format.edges().num_blocks(); ++block) {
     std::vector<std::jthread> team;
     for (int rank = 0; rank < SmallStages::spread_team_size; ++rank)
-      team.emplace_back([&, rank] { kernel.compute(Member(rank, barrier), block, scratch); });
+      team.emplace_back([&, rank] { kernel.compute(HostTeamMember(rank, barrier), block, scratch); });
   }
   for (std::size_t s = 0; s < samples; ++s) {
     bool const is_in_use = static_cast<int>(s) < num_samples;
