@@ -156,7 +156,7 @@ class SparseClassifier(ClassifierMixin, _SparseEstimator):
     without a validation_fraction), ``classes_`` and ``n_features_in_``.
     """
 
-    class_weight: Any
+    class_weight: Any  #: None, "balanced", or what each class counts: a dictionary by the class
     classes_: np.ndarray  #: all classes in ascending order
     _answers = "labels"
     __init__ = _constructor(without=("loss", "delta"))
@@ -253,7 +253,7 @@ class SparseRegressor(RegressorMixin, _SparseEstimator):
     :class:`Epoch`), ``best_epoch_`` (None without a validation_fraction) and ``n_features_in_``.
     """
 
-    loss: str
+    loss: str  #: "mean-square" or "huber"
     _answers = "targets"
     __init__ = _constructor(without=("class_weight",), loss="mean-square")
 
