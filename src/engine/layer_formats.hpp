@@ -77,6 +77,12 @@ struct LayerFormats {
       return encode_as<WideBlocks>(matrix, std::move(encoding.order), is_short);
     case FormatName::sliced_ell:
       if (is_for_few) return FewSlices::encode(matrix, std::move(encoding.order));
+      if constexpr (Single<Short>::may_have_ranges) {
+        if (choice.range_inputs > 0 && is_short)
+          return Single<Short>::encode_ranges(matrix, std::move(encoding.order), choice.range_inputs);
+        if (choice.range_inputs > 0)
+          return Single<Long>::encode_ranges(matrix, std::move(encoding.order), choice.range_inputs);
+      }
       return encode_as<Single>(matrix, std::move(encoding.order), is_short);
     case FormatName::staged_blocks:
       return Staged::encode(matrix, std::move(*encoding.stages));

@@ -20,8 +20,10 @@ namespace varve {
 /// block by block, so that the threads of a slice read adjacent pieces. Padding has weight 0 and the input that a
 /// neighbouring block reads in the same step, so it causes no bank conflict. Weights 0 change no sum of finite
 /// activations. The edges of an output keep the order of the matrix.
-/// After Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are new here. Index:
-/// std::uint16_t if the inputs fit, else std::uint32_t.
+/// In formats for the threads of a host, a list may be cut into ranges of inputs: first come the edges of all outputs
+/// to the first range, then those to the next, so that a kernel reads few lines of activations at a time. After
+/// Hidayetoglu et al. 2020 (slices, compact indices); blocks and interleaved pieces are new here. Index: std::uint16_t
+/// if the inputs fit, else std::uint32_t.
 template <class ExecutionSpace, class Scalar_, class Index_, int SliceWidth, int ChunkSize, int BlockOutputs>
 struct SlicedEll {
   using Format = SlicedEll;
@@ -31,6 +33,7 @@ struct SlicedEll {
   static constexpr int chunk_size = ChunkSize;
   static constexpr int block_outputs = BlockOutputs;
   static constexpr bool may_have_curve = false; ///< on GPUs
+  static constexpr bool may_have_ranges = SliceWidth * ChunkSize * BlockOutputs == 1;
 
   /// Elements per piece of a chunk that holds `per_chunk` elements of a block.
   template <class Element>
@@ -51,7 +54,8 @@ struct SlicedEll {
     static constexpr int edges_at_a_time = std::min(ChunkSize, BlockOutputs == 1 ? 2 : 4);
 
     LayerParameters<Scalar> parameters;
-    ArrayView<std::uint32_t const> slice_chunks; ///< first chunk of each slice, then the number of chunks
+    ArrayView<std::uint32_t const> slice_chunks; ///< first chunk of each slice, then the number of chunks; in ranges of
+                                                 ///< inputs: of slice s in range r at [r * num_blocks() + s]
     ArrayView<Index const> indices;              ///< [chunk][place_of(ChunkSize, block in slice, edge)]
     /// [chunk][place_of(ChunkSize * BlockOutputs, block in slice, edge * BlockOutputs + output)]
     ArrayView<Scalar const> weights;
@@ -59,6 +63,12 @@ struct SlicedEll {
 
     KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const {
       return (parameters.num_outputs + BlockOutputs - 1) / BlockOutputs;
+    }
+
+    /// The ranges of inputs into which the lists are cut.
+    KOKKOS_FORCEINLINE_FUNCTION int num_ranges() const {
+      static_assert(may_have_ranges);
+      return parameters.num_outputs == 0 ? 1 : static_cast<int>(slice_chunks.size() - 1) / parameters.num_outputs;
     }
 
     /// The inputs of a chunk of the edges of one output, in registers. On GPUs two 16-bit indices stay in one register:
@@ -255,8 +265,7 @@ struct SlicedEll {
     for (std::size_t slice = 0; slice < slices; ++slice) {
       auto const chunks = chunks_of_slice(matrix, encoded.order, slice * SliceWidth, inputs);
       encoded.slice_chunks[slice + 1] =
-          narrowed<std::uint32_t>(encoded.slice_chunks[slice] + chunks,
-                                  "chunks of a layer in sliced ELL (the format csr has none)", chunk_limit);
+          narrowed<std::uint32_t>(encoded.slice_chunks[slice] + chunks, chunks_name, chunk_limit);
       encoded.is_uniform = encoded.is_uniform && chunks == encoded.slice_chunks[1];
       encoded.max_chunks = std::max(encoded.max_chunks, narrowed<int>(chunks, "chunks of a slice"));
     }
@@ -267,6 +276,35 @@ struct SlicedEll {
     for (std::size_t block = 0; block < blocks; ++block) lengths[block] = encode_block(matrix, block, encoded, inputs);
     for (std::size_t first = 0; first < blocks; first += blocks_at_a_time)
       pad_blocks(first, std::span(lengths).subspan(first, std::min(blocks_at_a_time, blocks - first)), encoded);
+    return encoded;
+  }
+
+  /// Encodes a valid layer whose edges ascend, in ranges of so many inputs. Throws as encode() does.
+  static Encoded encode_ranges(SparseMatrix const& matrix, std::vector<NeuronIndex> order, std::size_t range_inputs) {
+    static_assert(may_have_ranges);
+    VARVE_REQUIRE(is_ascending(matrix), "ranges of inputs are read in ascending order");
+    Encoded encoded;
+    encoded.order = std::move(order);
+    std::size_t const num_ranges = (matrix.num_columns + range_inputs - 1) / range_inputs;
+    std::vector<EdgeOffset> next(matrix.row_pointers.begin(), matrix.row_pointers.end() - 1); // by output
+    encoded.slice_chunks.assign(1, 0);
+    encoded.indices.reserve(matrix.num_entries());
+    encoded.weights.reserve(matrix.num_entries());
+    for (std::size_t range = 0; range < num_ranges; ++range) {
+      for (std::size_t position = 0; position < matrix.num_rows; ++position) {
+        std::size_t const output = output_at(encoded.order, position);
+        for (auto& edge = next[output];
+             edge < matrix.row_pointers[output + 1] && matrix.column_indices[edge] < (range + 1) * range_inputs;
+             ++edge) {
+          encoded.indices.push_back(narrowed<Index>(matrix.column_indices[edge], "input of an edge in sliced ELL"));
+          encoded.weights.push_back(static_cast<Scalar>(matrix.value(edge)));
+        }
+        encoded.slice_chunks.push_back(narrowed<std::uint32_t>(encoded.indices.size(), chunks_name));
+        auto const length = encoded.slice_chunks.back() - encoded.slice_chunks[encoded.slice_chunks.size() - 2];
+        encoded.max_chunks = std::max(encoded.max_chunks, static_cast<int>(length));
+      }
+    }
+    encoded.is_uniform = false;
     return encoded;
   }
 
@@ -287,11 +325,13 @@ struct SlicedEll {
     auto const weights_h = download(weights);
     auto const neurons_h = download(frame.neurons);
     std::vector<std::vector<std::pair<NeuronIndex, double>>> rows(static_cast<std::size_t>(frame.num_outputs));
-    for (std::size_t position = 0; position < rows.size(); ++position) {
+    std::size_t num_positions = rows.size(); // of all ranges
+    if constexpr (may_have_ranges) num_positions = chunks_h.size() - 1;
+    for (std::size_t position = 0; position < num_positions; ++position) {
       std::size_t const block = position / BlockOutputs;
       int const block_in_slice = static_cast<int>(block % SliceWidth);
       int const output = static_cast<int>(position % BlockOutputs);
-      auto& row = rows[neurons_h.empty() ? position : neurons_h[position]];
+      auto& row = rows[neurons_h[position % rows.size()]];
       for (std::size_t chunk = chunks_h[block / SliceWidth]; chunk < chunks_h[block / SliceWidth + 1]; ++chunk) {
         for (int edge = 0; edge < ChunkSize; ++edge) {
           Scalar const weight = weights_h[place_in<Scalar>(chunk, ChunkSize * BlockOutputs, block_in_slice,
@@ -315,6 +355,8 @@ struct SlicedEll {
   }
 
 private:
+  static constexpr char const* chunks_name = "chunks of a layer in sliced ELL (the format csr has none)";
+
   template <class Element>
   static std::size_t place_in(std::size_t chunk, int per_chunk, int block_in_slice, int element) {
     return chunk * static_cast<std::size_t>(SliceWidth * per_chunk) +

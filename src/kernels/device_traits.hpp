@@ -77,6 +77,8 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
   traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
   traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
+  traits.range_bytes = Tune::range_bytes;
+  traits.fewest_range_edges = Tune::fewest_range_edges;
   traits.few_samples = Tune::few_samples(processors);
   traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;

@@ -44,12 +44,8 @@ struct DirectForward {
     auto const outputs = pass.outputs_of(tile, parameters.num_outputs, Tile::num_samples);
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    for (int block = first + team.team_rank(); block < last; block += team.team_size()) {
-      BlockSums<Tile, Format::block_outputs> sums;
-      sums.accumulate(layer, block, inputs, lane);
-      sums.template finish_block<Format::may_have_curve>(parameters, block, seen);
-      sums.store(parameters, block, outputs, lane);
-    }
+    forward_blocks<Format, Tile>(layer, {first + team.team_rank(), last, team.team_size()}, inputs, outputs, lane,
+                                 seen);
     stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };

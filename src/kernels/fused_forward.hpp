@@ -196,12 +196,8 @@ private:
     int const lane = team.team_rank() % Marks::lane_ids;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    for (int block = team.team_rank() / Tile::num_lanes; block < layer.num_blocks(); block += num_slots_of_blocks) {
-      Sums sums;
-      sums.accumulate(layer, block, inputs, lane);
-      sums.finish_block(layer.parameters, block, seen);
-      sums.store(layer.parameters, block, outputs, lane);
-    }
+    forward_blocks<Format, Tile>(layer, {team.team_rank() / Tile::num_lanes, layer.num_blocks(), +num_slots_of_blocks},
+                                 inputs, outputs, lane, seen);
     scratch.marks.mark_live(seen, lane, count, stamp);
     team.team_barrier();
     bool const is_live = goes_on(scratch.marks, stamp);

@@ -121,7 +121,6 @@ struct StagedForward {
   using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = typename Tune::StagedPolicy;
   using Member = typename Policy::member_type;
-  using Sums = BlockSums<Tile, Format::block_outputs>;
   static constexpr int team_size = Tune::staged_team_size;
   static constexpr int num_samples = Tile::num_samples;
   static constexpr int lanes_at_a_time = team_size < kNumLaneIds<Tile> ? team_size : kNumLaneIds<Tile>;
@@ -174,13 +173,9 @@ private:
     int const lane = team.team_rank() % lanes_at_a_time;
     typename Tile::Seen seen[Tile::packs_per_lane];
     for (auto& bits : seen) clear(bits);
-    for (int block = layer.block_pointers(stage) + team.team_rank() / Tile::num_lanes; block < last;
-         block += blocks_at_a_time) {
-      Sums sums;
-      sums.accumulate(layer.blocks, block, inputs, lane);
-      sums.finish_block(parameters, block, seen);
-      sums.store(parameters, block, outputs, lane);
-    }
+    forward_blocks<typename Format::Blocks, Tile>(
+        layer.blocks, {layer.block_pointers(stage) + team.team_rank() / Tile::num_lanes, last, +blocks_at_a_time},
+        inputs, outputs, lane, seen);
     stamp_live<Tile>(seen, pass.live_stamps, tile, lane, pass.stamp);
   }
 };

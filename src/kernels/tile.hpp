@@ -157,6 +157,12 @@ struct LayerPass {
   }
 };
 
+/// True if layers in this format may be cut into ranges of inputs (formats/sliced_ell.hpp).
+template <class Format>
+inline constexpr bool kMayHaveRanges = requires {
+  requires Format::may_have_ranges;
+};
+
 /// Sums of one block of outputs for one lane: a chain of fma per output and sample, in the order of the edges.
 template <class Tile, int BlockOutputs>
 struct BlockSums {
@@ -175,11 +181,15 @@ struct BlockSums {
   KOKKOS_FORCEINLINE_FUNCTION void accumulate(Edges const& layer, int block,
                                               ArrayView<typename Tile::Scalar const> const& tile, int lane) {
     // clang-format off
-    KOKKOS_IF_ON_DEVICE((add_products(layer, block, tile, lane);))
+    KOKKOS_IF_ON_DEVICE((
+      clear_sums();
+      add_products(layer, block, tile, lane);
+    ))
     KOKKOS_IF_ON_HOST((
       if constexpr (requires { Edges::is_dense; }) {
         *this = sums_noinline(layer, block, tile, lane);
       } else {
+        clear_sums();
         add_products(layer, block, tile, lane);
       }
     ))
@@ -192,18 +202,18 @@ struct BlockSums {
   [[gnu::noinline]] static BlockSums sums_noinline(Edges const& layer, int block,
                                                    ArrayView<typename Tile::Scalar const> const& tile, int lane) {
     BlockSums sums;
+    sums.clear_sums();
     sums.add_products(layer, block, tile, lane);
     return sums;
   }
 
-  /// accumulate(), always inlined.
+  /// Continues the sums with the edges of a list of the layer: of a block, or of a block in a range of inputs.
   template <class Edges>
-  KOKKOS_FORCEINLINE_FUNCTION void add_products(Edges const& layer, int block,
+  KOKKOS_FORCEINLINE_FUNCTION void add_products(Edges const& layer, int list,
                                                 ArrayView<typename Tile::Scalar const> const& tile, int lane) {
-    clear_sums();
     using PackType = typename Tile::PackType;
     constexpr int ahead = Edges::edges_at_a_time; // loads of this many edges are issued before the first use
-    layer.for_each_edges(block, [&](auto const* inputs, auto const& weights_of) {
+    layer.for_each_edges(list, [&](auto const* inputs, auto const& weights_of) {
       PackType value[ahead][Tile::packs_per_lane];
       VARVE_UNROLL
       for (int edge = 0; edge < ahead; ++edge) {
@@ -289,6 +299,16 @@ struct BlockSums {
     return neurons;
   }
 
+  /// Reads the sums of a block of one output, which store() wrote.
+  template <class Parameters>
+  KOKKOS_FORCEINLINE_FUNCTION void load(Parameters const& layer, int block,
+                                        ArrayView<typename Tile::Scalar> const& tile, int lane) {
+    static_assert(BlockOutputs == 1);
+    VARVE_UNROLL
+    for (int k = 0; k < Tile::packs_per_lane; ++k)
+      copy(sum[0][k], Tile::pack_at(tile, layer.neuron_of(block), lane, k));
+  }
+
   /// Writes the results. Outputs past the last one are not written.
   template <class Parameters>
   KOKKOS_FORCEINLINE_FUNCTION void store(Parameters const& layer, int block, Neurons const& neurons,
@@ -321,5 +341,65 @@ private:
     }
   }
 };
+
+/// The blocks that a thread computes: first, first + step, ... below `last`.
+struct BlockSteps {
+  int first, last, step;
+};
+
+/// Host only: adds the edges to one range of inputs to the sums of blocks, which lie in `outputs`. A function of its
+/// own, as within a larger one g++ 12 stores the sums to memory after every edge.
+template <class Format, class Tile>
+[[gnu::noinline]] void add_range(typename Format::Edges const& layer, int range, BlockSteps blocks,
+                                 ArrayView<typename Tile::Scalar const> const& inputs,
+                                 ArrayView<typename Tile::Scalar> const& outputs, int lane) {
+  for (int block = blocks.first; block < blocks.last; block += blocks.step) {
+    BlockSums<Tile, Format::block_outputs> sums;
+    sums.clear_sums();
+    if (range > 0) sums.load(layer.parameters, block, outputs, lane);
+    sums.add_products(layer, range * layer.num_blocks() + block, inputs, lane);
+    sums.store(layer.parameters, block, outputs, lane);
+  }
+}
+
+/// Host only: forward_blocks() for a layer in ranges of inputs, whose lines stay in the L1 while the outputs read them:
+/// one line of activations from there for one fma per sample; one line of sums from the L2, read and written, per
+/// range.
+template <class Format, class Tile>
+void forward_ranges(typename Format::Edges const& layer, int num_ranges, BlockSteps blocks,
+                    ArrayView<typename Tile::Scalar const> const& inputs,
+                    ArrayView<typename Tile::Scalar> const& outputs, int lane,
+                    typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+  for (int range = 0; range < num_ranges; ++range) add_range<Format, Tile>(layer, range, blocks, inputs, outputs, lane);
+  for (int block = blocks.first; block < blocks.last; block += blocks.step) {
+    BlockSums<Tile, Format::block_outputs> sums;
+    sums.load(layer.parameters, block, outputs, lane);
+    sums.template finish_block<Format::may_have_curve>(layer.parameters, block, seen);
+    sums.store(layer.parameters, block, outputs, lane);
+  }
+}
+
+/// Computes blocks of a layer for the samples of one lane, from a tile of inputs to the lines of its outputs. `seen`
+/// collects the bits of all results.
+template <class Format, class Tile>
+KOKKOS_FORCEINLINE_FUNCTION void forward_blocks(typename Format::Edges const& layer, BlockSteps blocks,
+                                                ArrayView<typename Tile::Scalar const> const& inputs,
+                                                ArrayView<typename Tile::Scalar> const& outputs, int lane,
+                                                typename Tile::Seen (&seen)[Tile::packs_per_lane]) {
+  if constexpr (kMayHaveRanges<Format>) {
+    // clang-format off
+    KOKKOS_IF_ON_HOST((
+      if (int const num_ranges = layer.num_ranges(); num_ranges > 1)
+        return forward_ranges<Format, Tile>(layer, num_ranges, blocks, inputs, outputs, lane, seen);
+    ))
+    // clang-format on
+  }
+  for (int block = blocks.first; block < blocks.last; block += blocks.step) {
+    BlockSums<Tile, Format::block_outputs> sums;
+    sums.accumulate(layer, block, inputs, lane);
+    sums.template finish_block<Format::may_have_curve>(layer.parameters, block, seen);
+    sums.store(layer.parameters, block, outputs, lane);
+  }
+}
 
 } // namespace varve

@@ -109,6 +109,9 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   choice.index_bits = index_bits_of(choice.format, layer.num_inputs());
   choice.num_edges = layer_case.num_edges();
   choice.tile_samples = tile_samples_of(choice);
+  bool const reads_tiles = choice.kernel == KernelName::fused || choice.kernel == KernelName::direct;
+  if (choice.format == FormatName::sliced_ell && reads_tiles)
+    choice.range_inputs = range_inputs_of(layer, choice.tile_samples);
   return std::move(*encoding);
 }
 
@@ -180,9 +183,10 @@ std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, 
   constexpr EdgeOffset many_edges = 64; // per output; with fewer, the time does not depend mainly on edges
   SparseMatrix const& matrix = layer_case.matrix();
   bool const has_long_lists = layer_case.num_edges() >= many_edges * matrix.num_rows;
-  double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
-                      : layer_case.fuses && has_long_lists                 ? device_.max_stored_in_fused_blocks
-                                                                           : max_padding_blocks;
+  double const most = is_within(FusedTile::with_image, layer_case.width())                 ? max_padding_ell
+                      : range_inputs_of(layer_case.layer, device_.direct_tile_samples) > 0 ? max_padding_ell
+                      : layer_case.fuses && has_long_lists ? device_.max_stored_in_fused_blocks
+                                                           : max_padding_blocks;
   // a block whose outputs share hardly any inputs stores nearly block_outputs weights per edge
   double const max_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
@@ -525,6 +529,15 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
   }
   if (choice.format == FormatName::pattern_blocks) return device_.direct_block_tile_samples;
   return takes_few_samples() ? device_.few_tile_samples : device_.direct_tile_samples;
+}
+
+/// The inputs of a range whose lines fit the L1, if the outputs have enough edges to each range; else 0.
+std::size_t LayerChooser::range_inputs_of(Layer const& layer, std::size_t tile_samples) const {
+  std::size_t const inputs = device_.range_bytes / (tile_samples * device_.scalar_bytes);
+  if (inputs == 0 || layer.num_inputs() < 2 * inputs || !is_ascending(layer.weights)) return 0;
+  auto const ranges = static_cast<double>(layer.num_inputs()) / static_cast<double>(inputs);
+  auto const edges = static_cast<double>(layer.num_edges()) / static_cast<double>(layer.num_outputs());
+  return edges < device_.fewest_range_edges * ranges ? 0 : inputs;
 }
 
 } // namespace varve

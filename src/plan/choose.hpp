@@ -31,6 +31,7 @@ struct LayerChoice {
   EllShape shape;                          ///< shape of sliced ELL, pattern blocks and staged blocks
   int index_bits = 32;                     ///< index_bits_of() the layer, for reports only
   std::size_t tile_samples = 0;            ///< samples of the tiles that the kernel reads
+  std::size_t range_inputs = 0;            ///< inputs of each range into which sliced ELL is cut; 0: it is not
 
   EdgeOffset num_edges = 0;
   EdgeOffset num_stored = 0;        ///< stored weights, padding included
@@ -88,7 +89,8 @@ struct InConeRun {
 ///     edges (a fma in a block costs at most half as much as one that loads its own input; the fused kernel's limit is
 ///     DeviceTraits::max_stored_in_fused_blocks);
 ///   - else, in layers too wide for the fused kernel, staged blocks, if outputs share inputs;
-///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR;
+///   - else sliced ELL, if padding stores at most a quarter more weights; else CSR. On hosts, layers with many edges an
+///     output are cut into ranges of inputs whose lines fit the L1;
 ///   - the fused kernel, if tiles of the layer's width fit its scratch; else the kernel of the format;
 ///   - on hosts, if the samples fit two of the smallest tiles, the small-batch kernel, with dense blocks or
 ///     sliced ELL;
@@ -165,6 +167,7 @@ private:
   bool can_be_spread(LayerCase const& layer_case) const;
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
+  std::size_t range_inputs_of(Layer const& layer, std::size_t tile_samples) const;
   bool has_small_batch_kernel() const;
   bool suits_small_batch_kernel() const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples

@@ -79,6 +79,10 @@ struct DeviceTraits {
 
   bool has_curves_in_rows_only = false; ///< only the direct kernel on CSR computes curves such as sigmoid
 
+  std::size_t range_bytes = 0; ///< lines of inputs that stay in the L1 while all outputs read them; 0: no ranges
+  double fewest_range_edges =
+      0.0; ///< average edges of an output to each range from which on layers are cut into ranges
+
   std::size_t few_samples = 0; ///< with fewer samples, layers are launched one by one instead of fused
   bool prefers_spread = false; ///< few samples use the split-output kernel, else the direct kernel
   std::size_t spread_tile_samples = 0;

@@ -8,8 +8,9 @@ namespace {
 
 bool are_alike(Step const& one, Step const& other) {
   return one.kernel == other.kernel && one.reads_bits == other.reads_bits && one.choice.format == other.choice.format &&
-         one.choice.shape == other.choice.shape && one.choice.index_bits == other.choice.index_bits &&
-         one.num_strips == other.num_strips && (one.num_strips == 1 || one.first_layer == other.first_layer);
+         one.choice.shape == other.choice.shape && one.choice.range_inputs == other.choice.range_inputs &&
+         one.choice.index_bits == other.choice.index_bits && one.num_strips == other.num_strips &&
+         (one.num_strips == 1 || one.first_layer == other.first_layer);
 }
 
 void append(StepRun& run, Step const& next) {
@@ -30,6 +31,7 @@ std::string format_text(Step const& step) {
   std::string text = entry_of(choice.format).text;
   if (choice.format == FormatName::pattern_blocks || choice.format == FormatName::dense)
     text += fmt::format(" of {} outputs", choice.shape.block_outputs);
+  if (choice.range_inputs > 0) text += fmt::format(" in ranges of {} inputs", choice.range_inputs);
   return text;
 }
 
@@ -81,6 +83,9 @@ std::string explain_format(StepRun const& run) {
     if (run.step.kernel == KernelName::small_batch)
       return fmt::format("outputs with about as many edges are neighbours: slices of {} store {:.2f} weights per edge",
                          choice.shape.slice_width, stored);
+    if (choice.range_inputs > 0)
+      return "outputs share few inputs and have many: the lines of a range of inputs stay in the L1 while all outputs "
+             "read them";
     return fmt::format("outputs share few inputs; their degrees differ little: padding stores {:.2f} weights per edge",
                        stored);
   case FormatName::csr:

@@ -310,6 +310,27 @@ void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix cons
   }
 }
 
+/// The edges of each list are those to one range of inputs, and all lists together are the layer.
+template <class ExecutionSpace, class Scalar, class Index>
+void expect_ranges_hold_layers() {
+  using Format = SlicedEll<ExecutionSpace, Scalar, Index, 1, 1, 1>;
+  for (auto const& layer : layers_to_store()) {
+    auto const& weights = layer.weights;
+    for (std::size_t const range_inputs : {std::size_t{1}, std::size_t{5}, std::size_t{64}, weights.num_columns}) {
+      auto const encoded = Format::encode_ranges(weights, order_by_input_list(weights, 1), range_inputs);
+      auto const num_ranges = (weights.num_columns + range_inputs - 1) / range_inputs;
+      ASSERT_EQ(encoded.slice_chunks.size(), num_ranges * weights.num_rows + 1);
+      for (std::size_t list = 0; list + 1 < encoded.slice_chunks.size(); ++list) {
+        for (std::size_t edge = encoded.slice_chunks[list]; edge < encoded.slice_chunks[list + 1]; ++edge)
+          ASSERT_EQ(encoded.indices[edge] / range_inputs, list / weights.num_rows) << "edge " << edge;
+      }
+      Format const format(layer, encoded);
+      EXPECT_EQ(format.edges().num_ranges(), weights.num_rows == 0 ? 1 : static_cast<int>(num_ranges));
+      EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights)) << "ranges of " << range_inputs << " inputs";
+    }
+  }
+}
+
 template <class ExecutionSpace>
 void expect_every_format_keeps_order() {
   auto const as_they_are = [](SparseMatrix const&) { return std::vector<NeuronIndex>(); };
@@ -376,6 +397,11 @@ TYPED_TEST(Formats, SlicedEllHoldsALayerForOneThreadPerSlice) {
   test::expect_sliced_ell_holds_layers<TypeParam, float, std::uint32_t, 1, 8, 1>();
   test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint16_t, 1, 4, 1>();
   test::expect_sliced_ell_holds_layers<TypeParam, double, std::uint32_t, 1, 1, 1>();
+}
+
+TYPED_TEST(Formats, SlicedEllHoldsALayerInRangesOfInputs) {
+  test::expect_ranges_hold_layers<TypeParam, float, std::uint16_t>();
+  test::expect_ranges_hold_layers<TypeParam, double, std::uint32_t>();
 }
 
 TYPED_TEST(Formats, SlicedEllHoldsALayerInWideSlices) {

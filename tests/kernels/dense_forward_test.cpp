@@ -1,8 +1,10 @@
 #include "engine/random_case.hpp"
 #include "formats/dense_blocks.hpp"
+#include "formats/sliced_ell.hpp"
 #include "kernels/dense_forward.hpp"
 #include "kernels/direct_forward.hpp"
 #include "kernels/execution_spaces.hpp"
+#include "plan/layer_sizes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -111,13 +113,13 @@ void expect_of_dense_kernel(Layer const& layer, std::vector<typename Tile::Scala
   expect_chains(layer, samples, written);
 }
 
-/// By the direct kernel, in blocks of 6.
-template <class ExecutionSpace, class Scalar>
-void expect_of_direct_kernel(Layer const& layer, std::vector<Scalar> const& samples, std::size_t num_samples) {
+/// By the direct kernel.
+template <class ExecutionSpace, class Format, class Scalar>
+void expect_of_direct_kernel(Layer const& layer, typename Format::Encoded const& encoded,
+                             std::vector<Scalar> const& samples, std::size_t num_samples) {
   SCOPED_TRACE("direct kernel");
   using Tile = typename Tuning<ExecutionSpace, Scalar>::Tile;
-  using Format = DenseBlocks<ExecutionSpace, Scalar, 6, 1>;
-  Format const format(layer, Format::encode(layer.weights));
+  Format const format(layer, encoded);
   auto const written = run_on_tiles<ExecutionSpace, Tile>(
       layer, samples, num_samples,
       [&](ExecutionSpace const& space, auto const& pass) { direct_forward<Tile>(space, format, pass); });
@@ -129,7 +131,17 @@ void expect_all(Layer const& layer, std::vector<Scalar> const& samples, std::siz
   SCOPED_TRACE(testing::Message() << layer.num_inputs() << " inputs, " << layer.num_outputs() << " outputs, "
                                   << num_samples << " samples, " << sizeof(Scalar) << " bytes");
   constexpr int pack = 16 / static_cast<int>(sizeof(Scalar));
-  expect_of_direct_kernel<ExecutionSpace>(layer, samples, num_samples);
+  using Blocks = DenseBlocks<ExecutionSpace, Scalar, 6, 1>;
+  expect_of_direct_kernel<ExecutionSpace, Blocks>(layer, Blocks::encode(layer.weights), samples, num_samples);
+  if constexpr (kOnHost<ExecutionSpace>) {
+    using Singles = SlicedEll<ExecutionSpace, Scalar, std::uint16_t, 1, 1, 1>;
+    auto const by_size = order_by_size(layer.weights);
+    for (std::size_t const inputs : {1U, 3U, 16U, 200U}) {
+      SCOPED_TRACE(testing::Message() << "in ranges of " << inputs << " inputs");
+      expect_of_direct_kernel<ExecutionSpace, Singles>(layer, Singles::encode_ranges(layer.weights, by_size, inputs),
+                                                       samples, num_samples);
+    }
+  }
   expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 1>, 8, 4>(layer, samples, num_samples);
   expect_of_dense_kernel<ExecutionSpace, TileShape<Scalar, pack, 2, 1>, 16, 4, 4, 4, 8>(layer, samples, num_samples);
   if (ExecutionSpace().concurrency() >= 2) { // teams of two threads: two groups of outputs, or two lanes

@@ -74,6 +74,22 @@ TEST_P(Choices, RandomListsAreStoredOneByOne) {
   EXPECT_GE(choice.num_stored, choice.num_edges);
 }
 
+TEST_P(Choices, RandomListsOfManyEdgesAreInRangesOnHosts) {
+  auto const inputs_of_range = [&](std::size_t width, double density) {
+    auto const choice = choose(random_layer(width, width, density));
+    EXPECT_TRUE(is_gpu() || choice.format == FormatName::sliced_ell);
+    return choice.range_inputs;
+  };
+  auto const& traits = GetParam().traits;
+  std::size_t const inputs = traits.range_bytes / traits.direct_tile_samples / traits.scalar_bytes;
+  EXPECT_EQ(inputs_of_range(1024, 0.2), is_gpu() ? 0 : inputs);
+  EXPECT_EQ(inputs_of_range(1024, 0.01), 0U) << "hardly an edge to each range";
+  EXPECT_EQ(inputs_of_range(100, 0.2), 0U) << "all lines fit the L1";
+  Layer layer = random_layer(1024, 1024, 0.2);
+  balance_edges(layer.weights);
+  EXPECT_EQ(choose(layer).range_inputs, 0U) << "edges that do not ascend";
+}
+
 TEST_P(Choices, UnevenListsAreRows) {
   PlanRequest request;
   request.kernel = KernelName::direct; // the fused kernel bears padding

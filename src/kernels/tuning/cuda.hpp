@@ -33,6 +33,8 @@ struct CudaTuning {
   static constexpr int slice_width = 16; ///< blocks that a warp of the fused kernel computes at a time
   static constexpr int chunk_size = 8;   ///< edges whose 16-bit indices are one 16-byte load
   static constexpr int block_outputs = 8;
+  static constexpr std::size_t range_bytes = 0; ///< lists are not cut into ranges of inputs
+  static constexpr double fewest_range_edges = 0.0;
 
   /// Blocks are chosen up to this many stored weights per edge: the fused kernel computes 14e12 weights per second in
   /// blocks, and 3e12 edges per second of single outputs whose random edges ascend.

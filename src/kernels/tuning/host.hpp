@@ -24,6 +24,9 @@ struct Tuning {
 
   static constexpr int slice_width = 1; ///< a thread computes one block at a time
   static constexpr int chunk_size = 1;
+  /// Half of an L1, beside weights and sums. With long registers ranges have not been measured.
+  static constexpr std::size_t range_bytes = has_long_registers ? 0 : 16384;
+  static constexpr double fewest_range_edges = 24.0; ///< 13 edges: 1.2 times as slow; 26: 0.9; 38: 0.6 to 0.7
   /// A pattern block of 4 has sums in 16 of 32 vector registers (8 would spill), one of 2 in 8 of 16 shorter ones.
   static constexpr int block_outputs = has_long_registers ? 4 : 2;
   /// Outputs of a block in layers too wide for the fused kernel: 16 sums of one vector of samples each, so that a tile
@@ -68,7 +71,7 @@ struct Tuning {
   static constexpr int dense_chunk = 1;
   static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel compute dense layers
   using DenseTile = Tile;
-  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 2.0;
+  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 1.7;
   static constexpr double dense_per_block_weight = 1.3;
   static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
   static constexpr std::size_t fewest_dense_edges = 0;
