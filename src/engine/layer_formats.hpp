@@ -77,13 +77,7 @@ struct LayerFormats {
       return encode_as<WideBlocks>(matrix, std::move(encoding.order), is_short);
     case FormatName::sliced_ell:
       if (is_for_few) return FewSlices::encode(matrix, std::move(encoding.order));
-      if constexpr (Single<Short>::may_have_ranges) {
-        if (choice.range_inputs > 0 && is_short)
-          return Single<Short>::encode_ranges(matrix, std::move(encoding.order), choice.range_inputs);
-        if (choice.range_inputs > 0)
-          return Single<Long>::encode_ranges(matrix, std::move(encoding.order), choice.range_inputs);
-      }
-      return encode_as<Single>(matrix, std::move(encoding.order), is_short);
+      return encode_as<Single>(matrix, std::move(encoding.order), is_short, choice.range_inputs);
     case FormatName::staged_blocks:
       return Staged::encode(matrix, std::move(*encoding.stages));
     case FormatName::dense:
@@ -127,9 +121,15 @@ struct LayerFormats {
 
 private:
   template <template <class> class Ell>
-  static Encoded encode_as(SparseMatrix const& matrix, std::vector<NeuronIndex> order, bool is_short) {
-    if (is_short) return Ell<Short>::encode(matrix, std::move(order));
-    return Ell<Long>::encode(matrix, std::move(order));
+  static Encoded encode_as(SparseMatrix const& matrix, std::vector<NeuronIndex> order, bool is_short,
+                           std::size_t range_inputs = 0) {
+    auto const encoded = [&]<class F>() -> Encoded {
+      if constexpr (F::may_have_ranges) {
+        if (range_inputs > 0) return F::encode_ranges(matrix, std::move(order), range_inputs);
+      }
+      return F::encode(matrix, std::move(order));
+    };
+    return is_short ? encoded.template operator()<Ell<Short>>() : encoded.template operator()<Ell<Long>>();
   }
 };
 

@@ -41,6 +41,9 @@ Encoding encoding_in(FormatName format, KernelName kernel, EllShape const& shape
 }
 
 constexpr double max_padding_ell = 1.25;
+/// Stored weights per edge up to which dense blocks, or pattern blocks, are faster than sliced ELL in ranges of inputs.
+constexpr double max_dense_beside_ranges = 1.7;
+constexpr double max_blocks_beside_ranges = 1.25;
 constexpr double max_padding_blocks = 2.0; ///< justified by the cheaper fma of blocks, or by a single format for all
                                            ///< layers
 
@@ -150,6 +153,9 @@ std::optional<Encoding> LayerChooser::as_dense(LayerCase const& layer_case) cons
   bool const is_wanted =
       unlimited_cost || (may_gain_from_dense(matrix) && gains_from_dense(matrix, stored, blocks, device_));
   if (!may_use(FormatName::dense) || !is_wanted || !is_ascending(matrix)) return std::nullopt;
+  if (!unlimited_cost && has_ranges(layer_case.layer) &&
+      !is_cheap(stored, layer_case.num_edges(), max_dense_beside_ranges))
+    return std::nullopt;
   auto const kernel = device_.has_dense_kernel ? KernelName::dense
                       : layer_case.fuses       ? KernelName::fused
                                                : KernelName::direct;
@@ -183,10 +189,10 @@ std::optional<Encoding> LayerChooser::as_blocks_of(LayerCase const& layer_case, 
   constexpr EdgeOffset many_edges = 64; // per output; with fewer, the time does not depend mainly on edges
   SparseMatrix const& matrix = layer_case.matrix();
   bool const has_long_lists = layer_case.num_edges() >= many_edges * matrix.num_rows;
-  double const most = is_within(FusedTile::with_image, layer_case.width())                 ? max_padding_ell
-                      : range_inputs_of(layer_case.layer, device_.direct_tile_samples) > 0 ? max_padding_ell
-                      : layer_case.fuses && has_long_lists ? device_.max_stored_in_fused_blocks
-                                                           : max_padding_blocks;
+  double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
+                      : has_ranges(layer_case.layer)                       ? max_blocks_beside_ranges
+                      : layer_case.fuses && has_long_lists                 ? device_.max_stored_in_fused_blocks
+                                                                           : max_padding_blocks;
   // a block whose outputs share hardly any inputs stores nearly block_outputs weights per edge
   double const max_shared = 0.75 * static_cast<double>(shape.block_outputs);
   auto order = order_by_input_list(matrix, shape.block_outputs);
@@ -534,10 +540,10 @@ std::size_t LayerChooser::tile_samples_of(LayerChoice const& choice) const {
 /// The inputs of a range whose lines fit the L1, if the outputs have enough edges to each range; else 0.
 std::size_t LayerChooser::range_inputs_of(Layer const& layer, std::size_t tile_samples) const {
   std::size_t const inputs = device_.range_bytes / (tile_samples * device_.scalar_bytes);
-  if (inputs == 0 || layer.num_inputs() < 2 * inputs || !is_ascending(layer.weights)) return 0;
+  if (inputs == 0 || layer.num_inputs() < 2 * inputs) return 0;
   auto const ranges = static_cast<double>(layer.num_inputs()) / static_cast<double>(inputs);
-  auto const edges = static_cast<double>(layer.num_edges()) / static_cast<double>(layer.num_outputs());
-  return edges < device_.fewest_range_edges * ranges ? 0 : inputs;
+  double const fewest = device_.fewest_range_edges * ranges * static_cast<double>(layer.num_outputs());
+  return static_cast<double>(layer.num_edges()) > fewest && is_ascending(layer.weights) ? inputs : 0;
 }
 
 } // namespace varve

@@ -168,6 +168,7 @@ private:
   FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
   std::size_t tile_samples_of(LayerChoice const& choice) const;
   std::size_t range_inputs_of(Layer const& layer, std::size_t tile_samples) const;
+  bool has_ranges(Layer const& layer) const { return range_inputs_of(layer, device_.direct_tile_samples) > 0; }
   bool has_small_batch_kernel() const;
   bool suits_small_batch_kernel() const;
   bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples

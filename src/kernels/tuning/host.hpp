@@ -71,7 +71,7 @@ struct Tuning {
   static constexpr int dense_chunk = 1;
   static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel compute dense layers
   using DenseTile = Tile;
-  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 1.7;
+  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 2.0;
   static constexpr double dense_per_block_weight = 1.3;
   static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
   static constexpr std::size_t fewest_dense_edges = 0;
