@@ -67,8 +67,7 @@ TEST_F(Outside, VariablesOfKokkosAndOpenMPAreChecked) {
   }
 }
 
-#if !defined(                                                                                                          \
-    __SANITIZE_ADDRESS__) // the sanitizer reserves its address space at the start, and wants to be loaded first
+#if !defined(VARVE_ADDRESS_SANITIZER) // which reserves its address space at the start, and wants to be loaded first
 /// True if infer starts threads of OpenMP, and no driver of a GPU, which takes more threads and addresses than these
 /// tests allow.
 bool starts_threads_alone() {

@@ -69,7 +69,7 @@ protected:
     auto const ended = measure(words);
     EXPECT_EQ(ended.exit_code, 3) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr(part));
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(VARVE_ADDRESS_SANITIZER)
     EXPECT_LT(ended.bytes, usual_ + (std::uint64_t{64} << 20)) << "usually " << usual_;
 #endif
   }

@@ -85,7 +85,7 @@ fs::path file_of(std::string_view bytes, std::string const& name) {
 
 } // namespace varve::fuzz
 
-#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+#if defined(VARVE_ADDRESS_SANITIZER)
 namespace {
 
 /// A child process may die, for that is what it is there for: then libFuzzer writes no finding.

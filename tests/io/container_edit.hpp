@@ -57,7 +57,7 @@ struct ContainerParts {
     for (auto const& [name, array] : header.items()) {
       if (name == "__metadata__" || name == "sha256") continue;
       auto const bytes = others[name] = bytes_of(array);
-      if (!bytes.empty()) size = std::max<std::size_t>(size, bytes.data() + bytes.size() - arrays.data());
+      if (!bytes.empty()) size = std::max(size, static_cast<std::size_t>(bytes.data() + bytes.size() - arrays.data()));
     }
     std::vector<Digest> hashes;
     for (auto const& [name, bytes] : others) {

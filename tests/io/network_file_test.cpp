@@ -146,11 +146,11 @@ TEST(NetworkFile, LayersOfEqualWeightsShareThem) {
   EXPECT_EQ(file.header(2).bias, (std::vector{0.5, 1.5}));
   test::ContainerEdit const stored(path);
   auto const& layers = stored.description["layers"];
-  for (auto const& [number, source] : {std::pair(2, 0), std::pair(3, 1), std::pair(6, 0)}) {
+  for (auto const& [number, source] : {std::pair(2U, 0), std::pair(3U, 1), std::pair(6U, 0)}) {
     EXPECT_EQ(layers[number]["weights_of"], source);
     EXPECT_FALSE(stored.arrays.contains(fmt::format("layers.{}.values", number)));
   }
-  for (int const number : {0, 1, 4, 5}) EXPECT_FALSE(layers[number].contains("weights_of")) << number;
+  for (auto const number : {0U, 1U, 4U, 5U}) EXPECT_FALSE(layers[number].contains("weights_of")) << number;
 }
 
 /// Opens the file and reads all layers.
