@@ -58,9 +58,9 @@ public:
         if (totals_.size() == height_)
           totals_.push_back(new_numbers<Scalar>(kernels_.memory(), "varve::place_gradients", max_sums_));
         forward_(micro);
-        passes_.visit_errors(stream_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int num_leaves) {
+        passes_.visit_errors(stream_, [&](std::size_t layer, Panel const& inputs, Panel const& errors, int positions) {
           for (auto const& block : blocks)
-            if (block.layer == layer) add_up(block, inputs, errors, num_leaves);
+            if (block.layer == layer) add_up(block, inputs, errors, positions);
         });
         add_to_tree(micro);
       }
@@ -76,8 +76,9 @@ private:
   std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
 
   /// Computes the sums of a block over the present micro-batch; takes its candidates if this is the whole mini-batch.
-  void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_leaves) {
-    PlaceBlock<Scalar> const places = place_block(block, inputs, errors);
+  void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_positions) {
+    PlaceBlock<Scalar> const places = place_block(block, inputs, errors, num_positions);
+    auto const num_leaves = static_cast<int>(varve::num_leaves<Scalar>(static_cast<std::size_t>(num_positions)));
     int const per_run = kernels_.leaves_of_places(places.num_inputs, places.block_outputs, num_leaves);
     int num_levels = 1;
     while (1 << (num_levels - 1) < per_run) ++num_levels;
@@ -108,19 +109,21 @@ private:
     return kept_edges_;
   }
 
-  PlaceBlock<Scalar> place_block(GrowthBlock const& block, Panel const& inputs, Panel const& errors) const {
+  PlaceBlock<Scalar> place_block(GrowthBlock const& block, Panel const& inputs, Panel const& errors,
+                                 int num_positions) const {
     return {inputs,
             errors,
             static_cast<int>(num_inputs_[block.layer]),
             static_cast<int>(num_outputs_[block.layer]),
             static_cast<int>(block.first_output),
-            static_cast<int>(block.num_outputs)};
+            static_cast<int>(block.num_outputs),
+            num_positions};
   }
 
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
     std::size_t const num_listed =
-        kernels_.list_free_places(stream_, kept_edges_of(block.layer), place_block(block, {}, {}),
+        kernels_.list_free_places(stream_, kept_edges_of(block.layer), place_block(block, {}, {}, 0),
                                   totals_[0].part(block.first_sum, block.first_sum + num_places(block)),
                                   static_cast<Scalar>(best.limit().value_or(-1.0)), places_, magnitudes_);
     auto const places = download(kernels_.memory(), places_.part(0, num_listed));

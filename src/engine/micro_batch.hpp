@@ -40,6 +40,7 @@ public:
         labels_(kernels.memory(), "varve::labels", max_positions),
         weights_(kernels.memory(), "varve::sample_weights", max_positions) {}
 
+  int num_positions() const { return num_positions_; }
   int num_leaves() const { return num_leaves_; }
 
   /// Selects these rows of the set. Waits for the previous rows.

@@ -124,6 +124,7 @@ struct BackwardPanels {
   LeafPanel<Scalar> errors;       ///< errors of the layer's outputs
   LeafPanel<Scalar> input_errors; ///< result: errors of the outputs of the layer before
   GradientLevels<Scalar> levels;  ///< result: gradients
+  int num_positions;              ///< of the micro-batch, on which the length of lines depends
 };
 
 /// Division of the leaves into runs for the backward pass of a strip.
@@ -143,11 +144,11 @@ struct TrainingTraits {
   std::size_t num_processors;
 };
 
-/// Layers [first, last] over num_leaves leaves from first_leaf on; errors: which of two panels holds the errors of the
-/// last layer's outputs.
+/// Layers [first, last] over num_leaves leaves from first_leaf on, of a micro-batch of num_positions; errors: which of
+/// two panels holds the errors of the last layer's outputs.
 struct SeriesPart {
   std::size_t first, last, first_leaf, num_leaves;
-  int errors;
+  int num_positions, errors;
 
   auto operator<=>(SeriesPart const&) const = default;
 };
@@ -173,7 +174,7 @@ public:
   virtual void forget() = 0;
   /// The forward pass of layers [first, end). Does not fence.
   virtual void forward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
-                       std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) = 0;
+                       std::size_t end, SeriesPanels<Scalar> const& panels, int num_positions) = 0;
   /// The backward pass of a part: writes the sums of gradients to `levels`, adjacent by layer. Does not fence.
   virtual void backward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers,
                         SeriesPart const& part, SeriesPanels<Scalar> const& panels,
@@ -223,7 +224,7 @@ struct AnsweredOutputs {
 template <class Scalar>
 struct PlaceBlock {
   LeafPanel<Scalar> inputs, errors;
-  int num_inputs, num_outputs, first_output, block_outputs;
+  int num_inputs, num_outputs, first_output, block_outputs, num_positions;
 };
 
 /// All parts of training that are compiled for an execution space. No function fences unless it returns a number.
@@ -273,9 +274,9 @@ public:
                                 std::size_t width, int num_positions) const = 0;
   virtual void answer(Stream const& stream, AnsweredOutputs<Scalar> const& outputs) const = 0;
 
-  /// The forward pass of a strip of a layer over num_leaves leaves, by the kernel of its format.
+  /// The forward pass of a strip of a layer over num_positions positions, by the kernel of its format.
   virtual void forward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
-                       LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const = 0;
+                       LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_positions) const = 0;
   /// The backward pass. before: the activation of the layer before; null for the first layer, which has gradients
   /// alone.
   virtual void backward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,

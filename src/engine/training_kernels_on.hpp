@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -49,18 +50,20 @@ struct Subtract {
   KOKKOS_FUNCTION void operator()(std::size_t i) const { numbers(i) -= shift; }
 };
 
-/// Converts arrays of the host's code to the Views of an execution space.
-template <class ExecutionSpace, class Scalar>
+/// Converts arrays of the host's code to the Views of an execution space. Links: of the lines of a launch
+/// (with_links()), which lie in the memory of lines with all links.
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct TrainingViews {
-  using Line = typename TrainingTile<ExecutionSpace, Scalar>::Line;
-  static_assert(sizeof(Line) == sizeof(LeafLine<Scalar>));
+  using Panel = TrainingPanel<ExecutionSpace, Scalar, Links>;
+  using Line = typename TrainingTile<ExecutionSpace, Scalar, Links>::Line;
+  static_assert(sizeof(Line) <= sizeof(LeafLine<Scalar>));
 
   template <class Number>
   static Kokkos::View<Number*, typename ExecutionSpace::memory_space> array(DeviceNumbers<Number> const& numbers) {
     return Kokkos::View<Number*, typename ExecutionSpace::memory_space>(numbers.data(), numbers.size());
   }
-  static TrainingPanel<ExecutionSpace, Scalar> panel(LeafPanel<Scalar> const& panel) {
-    return TrainingPanel<ExecutionSpace, Scalar>(reinterpret_cast<Line*>(panel.data()), panel.size());
+  static Panel panel(LeafPanel<Scalar> const& given) {
+    return Panel(reinterpret_cast<Line*>(given.data()), given.size());
   }
   static TreeLevels<ExecutionSpace, Scalar> levels(LevelsOnDevice<Scalar> const& levels) {
     return {array(levels.sums),    levels.num_sums,   levels.num_levels,
@@ -78,8 +81,9 @@ struct TrainingViews {
   }
 
   /// The panel from the line of a strip's first row on.
-  static TrainingPanel<ExecutionSpace, Scalar> panel_from(LeafPanel<Scalar> const& given, LayerStrip const& strip) {
-    return given.size() == 0 ? panel(given) : panel(given.part(strip.first_row, given.size()));
+  static Panel panel_from(LeafPanel<Scalar> const& given, LayerStrip const& strip) {
+    if (given.size() == 0) return panel(given);
+    return Panel(reinterpret_cast<Line*>(given.data()) + strip.first_row, given.size() - strip.first_row);
   }
 
   /// Sets the common arguments of forward kernels for a strip of a layer.
@@ -115,70 +119,94 @@ template <class ExecutionSpace, class Scalar>
 class SeriesPassesOn final : public SeriesPasses<Scalar> {
 public:
   void forget() override {
-    forward_.clear();
-    backward_.clear();
+    std::apply([](auto&... kept) { ((kept = {}), ...); }, kept_);
   }
 
   void forward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, std::size_t first,
-               std::size_t end, SeriesPanels<Scalar> const& panels, int num_leaves) override {
-    auto& kernels = forward_[{first, end}];
-    if (kernels.empty()) {
-      for (std::size_t number = first; number < end; ++number)
-        kernels.push_back(forward_of(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
-    }
-    series_forward(instance_of<ExecutionSpace>(stream), Forward{list_of(kernels)}, num_leaves);
+               std::size_t end, SeriesPanels<Scalar> const& panels, int num_positions) override {
+    with_links<ExecutionSpace, Scalar>(num_positions, [&](auto links) {
+      auto& kernels = std::get<Kept<links>>(kept_).forward[{first, end}];
+      if (kernels.empty()) {
+        for (std::size_t number = first; number < end; ++number)
+          kernels.push_back(forward_of<links>(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
+      }
+      series_forward(instance_of<ExecutionSpace>(stream),
+                     SeriesForward<ExecutionSpace, Scalar, links>{list_of(kernels)},
+                     num_tiles(num_positions, kLeafSamples<Scalar>));
+    });
   }
 
   void backward(Stream const& stream, std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
                 SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) override {
-    auto const& begin = layers[part.first];
-    if (backward_.size() == max_parts) backward_.clear();
-    auto& kernels = backward_[part];
-    if (kernels.empty()) {
-      int errors = part.errors;
-      for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
-        auto const& layer = layers[number];
-        GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
-                                         levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-        kernels.push_back(
-            backward_of(layer, layers[number - 1].activation,
-                        {panels.inputs_of(number), panels.errors(errors), panels.errors(1 - errors), own}));
-      }
-    }
-    series_backward(instance_of<ExecutionSpace>(stream),
-                    Backward{list_of(kernels), levels.weights.leaves_per_run, levels.weights.num_leaves});
+    with_links<ExecutionSpace, Scalar>(part.num_positions, [&](auto links) {
+      auto& all = std::get<Kept<links>>(kept_).backward;
+      if (all.size() == max_parts) all.clear();
+      auto& kernels = all[part];
+      if (kernels.empty()) add_backward<links>(kernels, layers, part, panels, levels);
+      series_backward(instance_of<ExecutionSpace>(stream),
+                      SeriesBackward<ExecutionSpace, Scalar, links>{list_of(kernels), levels.weights.leaves_per_run,
+                                                                    levels.weights.num_leaves});
+    });
   }
 
 private:
-  using Views = TrainingViews<ExecutionSpace, Scalar>;
-  using Forward = SeriesForward<ExecutionSpace, Scalar>;
-  using Backward = SeriesBackward<ExecutionSpace, Scalar>;
+  template <int Links>
+  using Views = TrainingViews<ExecutionSpace, Scalar, Links>;
+  template <int Links>
+  using ForwardLayer = typename SeriesForward<ExecutionSpace, Scalar, Links>::Layer;
+  template <int Links>
+  using BackwardLayer = typename SeriesBackward<ExecutionSpace, Scalar, Links>::Layer;
   static constexpr std::size_t max_parts = 4096;
 
-  static typename Forward::Layer forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
-                                            LeafPanel<Scalar> const& outputs) {
-    typename Forward::Layer kernel{};
+  /// The kernels for lines of this length.
+  template <int Links>
+  struct Kept {
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<ForwardLayer<Links>>> forward;
+    std::map<SeriesPart, std::vector<BackwardLayer<Links>>> backward;
+  };
+
+  template <int Links>
+  static ForwardLayer<Links> forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
+                                        LeafPanel<Scalar> const& outputs) {
+    ForwardLayer<Links> kernel{};
     LayerStrip const whole{0, static_cast<std::size_t>(layer.num_outputs), 0, layer.edges.num_edges()};
-    Views::set_forward(kernel, layer, {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places},
-                       inputs, outputs);
-    kernel.edges = Views::rows(layer.edges.by_output);
+    Views<Links>::set_forward(kernel, layer,
+                              {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places}, inputs,
+                              outputs);
+    kernel.edges = Views<Links>::rows(layer.edges.by_output);
     return kernel;
   }
 
-  static typename Backward::Layer backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
-                                              BackwardPanels<Scalar> const& panels) {
-    typename Backward::Layer kernel{};
+  template <int Links>
+  static void add_backward(std::vector<BackwardLayer<Links>>& kernels,
+                           std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
+                           SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) {
+    auto const& begin = layers[part.first];
+    int errors = part.errors;
+    for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
+      auto const& layer = layers[number];
+      GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+      kernels.push_back(backward_of<Links>(
+          layer, layers[number - 1].activation,
+          {panels.inputs_of(number), panels.errors(errors), panels.errors(1 - errors), own, part.num_positions}));
+    }
+  }
+
+  template <int Links>
+  static BackwardLayer<Links> backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
+                                          BackwardPanels<Scalar> const& panels) {
+    BackwardLayer<Links> kernel{};
     LayerStrip const whole{0, static_cast<std::size_t>(layer.num_inputs), 0, layer.edges.num_edges()};
-    Views::set_backward(kernel.edges, layer,
-                        {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places},
-                        &before, panels);
-    kernel.edges.edges = Views::rows(layer.edges.by_input);
-    kernel.bias = {Views::panel(panels.errors), Views::levels(panels.levels.bias), layer.num_outputs, 1};
+    Views<Links>::set_backward(kernel.edges, layer,
+                               {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places},
+                               &before, panels);
+    kernel.edges.edges = Views<Links>::rows(layer.edges.by_input);
+    kernel.bias = {Views<Links>::panel(panels.errors), Views<Links>::levels(panels.levels.bias), layer.num_outputs, 1};
     return kernel;
   }
 
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<typename Forward::Layer>> forward_;
-  std::map<SeriesPart, std::vector<typename Backward::Layer>> backward_;
+  std::tuple<Kept<1>, Kept<2>, Kept<kChainLength>> kept_;
 };
 
 /// The kernels of training on an execution space: the only class of training that is a template over both parameters.
@@ -274,10 +302,13 @@ public:
   void gather_positions(Stream const& stream, SampleRowsOnDevice<Scalar> const& rows,
                         DeviceNumbers<std::uint64_t> const& rows_of, LeafPanel<Scalar> const& panel, std::size_t width,
                         int num_positions) const override {
-    varve::gather_positions(on(stream),
-                            GatherPositions<ExecutionSpace, Scalar>{Views::samples(rows), Views::array(rows_of),
-                                                                    Views::panel(panel), static_cast<int>(width)},
-                            num_positions);
+    with_links<ExecutionSpace, Scalar>(num_positions, [&](auto links) {
+      varve::gather_positions(
+          on(stream),
+          GatherPositions<ExecutionSpace, Scalar, links>{Views::samples(rows), Views::array(rows_of),
+                                                         ViewsOf<links>::panel(panel), static_cast<int>(width)},
+          num_positions);
+    });
   }
   void answer(Stream const& stream, AnsweredOutputs<Scalar> const& outputs) const override {
     OutputError<ExecutionSpace, Scalar> kernel{};
@@ -293,70 +324,23 @@ public:
     kernel.num_outputs = outputs.num_outputs;
     kernel.num_positions = outputs.num_positions;
     kernel.num_leaves = outputs.num_leaves;
+    kernel.links = with_links<ExecutionSpace, Scalar>(outputs.num_positions, [](auto links) { return +links; });
     output_error(on(stream), kernel);
   }
 
   void forward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
-               LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_leaves) const override {
-    auto const& space = on(stream);
-    if (layer.format.has_dense_forward) {
-      TrainedDenseForward<ExecutionSpace, Scalar> kernel{};
-      Views::set_forward(kernel, layer, strip, inputs, outputs);
-      kernel.num_outputs = static_cast<int>(strip.strip.num_rows);
-      trained_dense_forward(space, kernel, num_leaves);
-      return;
-    }
-    auto const by_edges = [&](auto kernel, auto const& launch) {
-      Views::set_forward(kernel, layer, strip, inputs, outputs);
-      kernel.edges = Views::rows(strip.edges);
-      launch(kernel);
-    };
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
-        by_edges(ScratchForward<ExecutionSpace, Scalar>{},
-                 [&](auto const& kernel) { scratch_forward(space, kernel, num_leaves); });
-        return;
-      }
-    }
-    by_edges(TrainedForward<ExecutionSpace, Scalar>{},
-             [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
+               LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs, int num_positions) const override {
+    int const num_leaves = num_tiles(num_positions, kLeafSamples<Scalar>);
+    with_links<ExecutionSpace, Scalar>(
+        num_positions, [&](auto links) { forward_by<links>(on(stream), layer, strip, inputs, outputs, num_leaves); });
   }
 
   void backward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                 Activation const* before, BackwardPanels<Scalar> const& panels) const override {
-    auto const& space = on(stream);
-    auto const by_edges = [&](auto kernel) {
-      if (strip.strip.is_first)
-        neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{Views::panel(panels.errors),
-                                                              Views::levels(panels.levels.bias), layer.num_outputs, 1});
-      Views::set_backward(kernel, layer, strip, before, panels);
-      kernel.edges = Views::rows(strip.edges);
-      fused_backward(space, kernel);
-    };
-    auto const dense = [&](auto kernel) {
-      Views::set_backward(kernel, layer, strip, before, panels);
-      kernel.bias_levels = Views::levels(panels.levels.bias);
-      kernel.num_inputs = static_cast<int>(strip.strip.num_rows);
-      trained_dense_backward(space, kernel);
-    };
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      auto const in_scratch = [&](auto kernel) {
-        Views::set_backward(kernel, layer, strip, before, panels);
-        kernel.edges = Views::rows(strip.edges);
-        kernel.bias_levels = Views::levels(panels.levels.bias);
-        scratch_backward(space, kernel);
-      };
-      if (panels.levels.weights.parts_per_leaf > 1) {
-        if (before != nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, true>{});
-        if (before == nullptr) in_scratch(ScratchBackward<ExecutionSpace, Scalar, false>{});
-        return;
-      }
-    }
-    bool const is_dense = layer.format.has_dense_backward;
-    if (is_dense && before != nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, true>{});
-    if (is_dense && before == nullptr) dense(TrainedDenseBackward<ExecutionSpace, Scalar, false>{});
-    if (!is_dense && before != nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, true>{});
-    if (!is_dense && before == nullptr) by_edges(FusedBackward<ExecutionSpace, Scalar, false>{});
+    with_links<ExecutionSpace, Scalar>(panels.num_positions, [&](auto links) {
+      if (before != nullptr) backward_by<links, true>(on(stream), layer, strip, before, panels);
+      if (before == nullptr) backward_by<links, false>(on(stream), layer, strip, before, panels);
+    });
   }
 
   void totals(Stream const& stream, DirectedLayer<Scalar> const& strip, bool is_picked,
@@ -381,15 +365,17 @@ public:
 
   void place_gradients(Stream const& stream, PlaceBlock<Scalar> const& block,
                        LevelsOnDevice<Scalar> const& levels) const override {
-    PlaceGradients<ExecutionSpace, Scalar> kernel{};
-    kernel.inputs = Views::panel(block.inputs);
-    kernel.errors = Views::panel(block.errors);
-    kernel.num_inputs = block.num_inputs;
-    kernel.num_outputs = block.num_outputs;
-    kernel.first_output = block.first_output;
-    kernel.block_outputs = block.block_outputs;
-    kernel.levels = Views::levels(levels);
-    varve::place_gradients(on(stream), kernel);
+    with_links<ExecutionSpace, Scalar>(block.num_positions, [&](auto links) {
+      PlaceGradients<ExecutionSpace, Scalar, links> kernel{};
+      kernel.inputs = ViewsOf<links>::panel(block.inputs);
+      kernel.errors = ViewsOf<links>::panel(block.errors);
+      kernel.num_inputs = block.num_inputs;
+      kernel.num_outputs = block.num_outputs;
+      kernel.first_output = block.first_output;
+      kernel.block_outputs = block.block_outputs;
+      kernel.levels = Views::levels(levels);
+      varve::place_gradients(on(stream), kernel);
+    });
   }
   std::size_t list_free_places(Stream const& stream, RowsOnDevice const& edges, PlaceBlock<Scalar> const& block,
                                DeviceNumbers<Scalar const> const& gradients, Scalar limit,
@@ -408,10 +394,73 @@ public:
 
 private:
   using Views = TrainingViews<ExecutionSpace, Scalar>;
+  template <int Links>
+  using ViewsOf = TrainingViews<ExecutionSpace, Scalar, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
   using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
 
   static ExecutionSpace const& on(Stream const& stream) { return instance_of<ExecutionSpace>(stream); }
+
+  template <int Links>
+  static void forward_by(ExecutionSpace const& space, LayerInTraining<Scalar> const& layer,
+                         DirectedLayer<Scalar> const& strip, LeafPanel<Scalar> const& inputs,
+                         LeafPanel<Scalar> const& outputs, int num_leaves) {
+    auto const set = [&](auto& kernel) { ViewsOf<Links>::set_forward(kernel, layer, strip, inputs, outputs); };
+    if (layer.format.has_dense_forward) {
+      TrainedDenseForward<ExecutionSpace, Scalar, Links> kernel{};
+      set(kernel);
+      kernel.num_outputs = static_cast<int>(strip.strip.num_rows);
+      trained_dense_forward(space, kernel, num_leaves);
+      return;
+    }
+    auto const by_edges = [&](auto kernel, auto const& launch) {
+      set(kernel);
+      kernel.edges = Views::rows(strip.edges);
+      launch(kernel);
+    };
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
+        by_edges(ScratchForward<ExecutionSpace, Scalar>{},
+                 [&](auto const& kernel) { scratch_forward(space, kernel, num_leaves); });
+        return;
+      }
+    }
+    by_edges(TrainedForward<ExecutionSpace, Scalar, Links>{},
+             [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
+  }
+
+  template <int Links, bool HasInputErrors>
+  static void backward_by(ExecutionSpace const& space, LayerInTraining<Scalar> const& layer,
+                          DirectedLayer<Scalar> const& strip, Activation const* before,
+                          BackwardPanels<Scalar> const& panels) {
+    auto const set = [&](auto& kernel) { ViewsOf<Links>::set_backward(kernel, layer, strip, before, panels); };
+    auto const bias_levels = Views::levels(panels.levels.bias);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (panels.levels.weights.parts_per_leaf > 1) {
+        ScratchBackward<ExecutionSpace, Scalar, HasInputErrors> kernel{};
+        set(kernel);
+        kernel.edges = Views::rows(strip.edges);
+        kernel.bias_levels = bias_levels;
+        scratch_backward(space, kernel);
+        return;
+      }
+    }
+    if (layer.format.has_dense_backward) {
+      TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
+      set(kernel);
+      kernel.bias_levels = bias_levels;
+      kernel.num_inputs = static_cast<int>(strip.strip.num_rows);
+      trained_dense_backward(space, kernel);
+      return;
+    }
+    if (strip.strip.is_first)
+      neuron_sums(space, NeuronSums<ExecutionSpace, Scalar, Links>{ViewsOf<Links>::panel(panels.errors), bias_levels,
+                                                                   layer.num_outputs, 1});
+    FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
+    set(kernel);
+    kernel.edges = Views::rows(strip.edges);
+    fused_backward(space, kernel);
+  }
 
   /// Leaves that one team adds up in kernels over num_rows rows, or groups of rows.
   int leaves_per_run(int num_rows, int num_leaves) const {

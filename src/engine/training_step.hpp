@@ -196,7 +196,8 @@ public:
   }
 
   /// Backward pass of the micro-batch of the last forward(), for the errors alone: calls visit(layer, inputs, errors,
-  /// num_leaves) for each layer, the last one first, with the activations of its inputs and the errors of its outputs.
+  /// num_positions) for each layer, the last one first, with the activations of its inputs and the errors of its
+  /// outputs.
   template <class Visit>
   void visit_errors(Stream const& stream, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
@@ -204,7 +205,7 @@ public:
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(stream, number);
-      visit(number, trace_.panel(number), errors_[current], batch_.num_leaves());
+      visit(number, trace_.panel(number), errors_[current], batch_.num_positions());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(stream, {number, backward_use, strip});
         kernels_.backward(stream, weights_->layers()[number], layer, activation_before(number),
@@ -259,7 +260,7 @@ private:
     std::size_t const count = num_strips(number, forward_use);
     for (std::size_t strip = 0; strip < count; ++strip) {
       kernels_.forward(stream, weights_->layers()[number], on_device(stream, {number, forward_use, strip}),
-                       trace_.panel(number), trace_.panel(number + 1), batch_.num_leaves());
+                       trace_.panel(number), trace_.panel(number + 1), batch_.num_positions());
       prefetch(strip + 1 < count ? LayerUse{number, forward_use, strip + 1} : next);
     }
     trace_.written(number + 1);
@@ -275,7 +276,7 @@ private:
         continue;
       }
       PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
-      series_->forward(stream, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_leaves());
+      series_->forward(stream, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_positions());
       for (; number < end; ++number) trace_.written(number + 1);
     }
   }
@@ -321,8 +322,8 @@ private:
     auto const levels = levels_.of_series(
         top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
         top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
-    series_->backward(stream, weights_->layers(), {first, last, subtree.first_leaf, subtree.num_leaves, current},
-                      PanelsOfPart(*this, subtree, top.num_outputs), levels);
+    SeriesPart const part{first, last, subtree.first_leaf, subtree.num_leaves, batch_.num_positions(), current};
+    series_->backward(stream, weights_->layers(), part, PanelsOfPart(*this, subtree, top.num_outputs), levels);
     kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
@@ -409,7 +410,8 @@ private:
                                    Panel const& errors, Panel const& input_errors) const {
     auto const& layer = weights_->layers()[number];
     return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(layer, strip, subtree.num_leaves)};
+            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(layer, strip, subtree.num_leaves),
+            batch_.num_positions()};
   }
 
   /// The lines of a subtree in the panels of a series of layers of this width.

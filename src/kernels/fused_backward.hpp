@@ -24,21 +24,21 @@ namespace varve {
 /// league: runs of leaves x blocks of inputs; team threads: inputs; vector lanes: packs of samples. Per edge and leaf
 /// it reads one line of errors (256 bytes) for two fma per sample (one without HasInputErrors). On GPUs the lines of
 /// several edges are in flight before the first is used.
-template <class ExecutionSpace, class Scalar, bool HasInputErrors>
+template <class ExecutionSpace, class Scalar, bool HasInputErrors, int Links = kChainLength>
 struct FusedBackward {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Static>, typename Tune::BackwardBounds>;
   using Member = typename Policy::member_type;
   static constexpr bool on_host = Tune::on_host;
   using Sums = LeafSums<Tile, Tile::num_lanes, on_host ? kLeafChains<Scalar> : Tile::num_lanes / 2>;
 
-  EdgeRows<ExecutionSpace> edges;                     ///< the edges, by input
-  ConstDeviceArray<ExecutionSpace, Scalar> weights;   ///< weights in the order of `edges`
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;  ///< activations of the layer before
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors;  ///< errors of this layer's outputs
-  TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
-  Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
+  EdgeRows<ExecutionSpace> edges;                            ///< the edges, by input
+  ConstDeviceArray<ExecutionSpace, Scalar> weights;          ///< weights in the order of `edges`
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> inputs;  ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors;  ///< errors of this layer's outputs
+  TrainingPanel<ExecutionSpace, Scalar, Links> input_errors; ///< result: errors of the outputs of the layer before
+  Derivative<Scalar> derivative; ///< derivative of the activation function of the layer before
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_outputs;
   int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more for a part of the inputs
@@ -90,6 +90,8 @@ struct FusedBackward {
     sum.clear_all();
     std::uint32_t const end = edges.row_pointers(row + 1);
     for (std::uint32_t edge = edges.row_pointers(row); edge < end; edge += Sums::count) {
+      fetch_lines<Tile>(errors.data() + static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs), edges,
+                        edge + 2 * Sums::count, Sums::count);
       Sums sums;
       int const count = end - edge < Sums::count ? static_cast<int>(end - edge) : Sums::count;
       if (count == Sums::count) {
@@ -144,9 +146,9 @@ struct FusedBackward {
 };
 
 /// Launches FusedBackward. Does not fence. `kernel.levels` must be for leaves_per_run() of the tuning.
-template <class ExecutionSpace, class Scalar, bool HasInputErrors>
-void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, Scalar, HasInputErrors> kernel) {
-  using Kernel = FusedBackward<ExecutionSpace, Scalar, HasInputErrors>;
+template <class ExecutionSpace, class Scalar, bool HasInputErrors, int Links>
+void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel) {
+  using Kernel = FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (kernel.levels.num_leaves == 0 || kernel.edges.num_rows == 0) return;
   kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.edges.num_rows);
@@ -311,9 +313,9 @@ KernelList<Kernel> list_of(std::vector<Kernel> const& kernels) {
 /// other. In all panels a leaf's lines have the same indices, so threads at different layers never conflict. Index:
 /// leaf. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample, as TrainedForward does, but
 /// from the L2, where a leaf's lines of two panels and the weights of the series stay.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesForward {
-  using Layer = TrainedForward<ExecutionSpace, Scalar>;
+  using Layer = TrainedForward<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
 
   KernelList<Layer> layers; ///< in the order of the network
@@ -327,24 +329,25 @@ struct SeriesForward {
 };
 
 /// Launches SeriesForward for num_leaves leaves. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void series_forward(ExecutionSpace const& space, SeriesForward<ExecutionSpace, Scalar> const& kernel, int num_leaves) {
-  using Policy = typename SeriesForward<ExecutionSpace, Scalar>::Policy;
+template <class ExecutionSpace, class Scalar, int Links>
+void series_forward(ExecutionSpace const& space, SeriesForward<ExecutionSpace, Scalar, Links> const& kernel,
+                    int num_leaves) {
+  using Policy = typename SeriesForward<ExecutionSpace, Scalar, Links>::Policy;
   Kokkos::parallel_for("varve::series_forward", Policy(space, 0, num_leaves).set_chunk_size(1), kernel);
 }
 
 /// Arguments of the backward pass for one layer of a series. Both parts have the same runs of leaves.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesBackwardLayer {
-  FusedBackward<ExecutionSpace, Scalar, true> edges;
-  NeuronSums<ExecutionSpace, Scalar> bias;
+  FusedBackward<ExecutionSpace, Scalar, true, Links> edges;
+  NeuronSums<ExecutionSpace, Scalar, Links> bias;
 };
 
 /// The backward pass of a series in one launch on a host: a thread computes a run of leaves, each through all layers.
 /// Index: run of leaves. Moves and computes per edge the same as FusedBackward.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesBackward {
-  using Layer = SeriesBackwardLayer<ExecutionSpace, Scalar>;
+  using Layer = SeriesBackwardLayer<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
 
   KernelList<Layer> layers; ///< the last one of the network first
@@ -360,16 +363,16 @@ struct SeriesBackward {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION static void backward_leaf(Layer const& layer, int run, int leaf) {
-    for (int neuron = 0; neuron < layer.bias.num_neurons; neuron += NeuronSums<ExecutionSpace, Scalar>::Sums::count)
+    for (int neuron = 0; neuron < layer.bias.num_neurons; neuron += kLeafChains<Scalar>)
       layer.bias.add_group(run, leaf, neuron, 0);
     for (int row = 0; row < layer.edges.edges.num_rows; ++row) layer.edges.backward_row(run, leaf, row, 0);
   }
 };
 
 /// Launches SeriesBackward. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void series_backward(ExecutionSpace const& space, SeriesBackward<ExecutionSpace, Scalar> const& kernel) {
-  using Policy = typename SeriesBackward<ExecutionSpace, Scalar>::Policy;
+template <class ExecutionSpace, class Scalar, int Links>
+void series_backward(ExecutionSpace const& space, SeriesBackward<ExecutionSpace, Scalar, Links> const& kernel) {
+  using Policy = typename SeriesBackward<ExecutionSpace, Scalar, Links>::Policy;
   int const num_runs = (kernel.num_leaves + kernel.leaves_per_run - 1) / kernel.leaves_per_run;
   Kokkos::parallel_for("varve::series_backward", Policy(space, 0, num_runs).set_chunk_size(1), kernel);
 }

@@ -24,9 +24,9 @@ struct DeviceRows {
 /// all positions of the leaf are written (neighbouring entries of a row go to different lines of 256 bytes). Rows are
 /// scattered in memory, so after each block the entries of a row that the next block needs are prefetched. Reads each
 /// entry and writes each line once. Bound by memory bandwidth.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct GatherPositionsOnHost {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int samples = Tile::num_samples;
@@ -34,7 +34,7 @@ struct GatherPositionsOnHost {
 
   DeviceRows<ExecutionSpace, Scalar> matrix;
   ConstDeviceArray<ExecutionSpace, std::uint64_t> rows_of;
-  TrainingPanel<ExecutionSpace, Scalar> panel;
+  TrainingPanel<ExecutionSpace, Scalar, Links> panel;
   int num_neurons;
   int num_positions;
   int num_parts; ///< parts of the neurons
@@ -107,9 +107,10 @@ private:
 };
 
 /// Launches GatherPositionsOnHost. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void gather_positions_on_host(ExecutionSpace const& space, GatherPositionsOnHost<ExecutionSpace, Scalar> kernel) {
-  using Kernel = GatherPositionsOnHost<ExecutionSpace, Scalar>;
+template <class ExecutionSpace, class Scalar, int Links>
+void gather_positions_on_host(ExecutionSpace const& space,
+                              GatherPositionsOnHost<ExecutionSpace, Scalar, Links> kernel) {
+  using Kernel = GatherPositionsOnHost<ExecutionSpace, Scalar, Links>;
   constexpr int tasks_per_processor = 4;
   int const leaves = num_tiles(kernel.num_positions, Kernel::samples);
   int const wanted = tasks_per_processor * num_processors(space);
@@ -120,15 +121,15 @@ void gather_positions_on_host(ExecutionSpace const& space, GatherPositionsOnHost
 
 /// GPUs: scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads:
 /// entries. Reads and writes each entry once.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct GatherPositions {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
   using Member = typename Policy::member_type;
 
   DeviceRows<ExecutionSpace, Scalar> matrix;
   ConstDeviceArray<ExecutionSpace, std::uint64_t> rows_of;
-  TrainingPanel<ExecutionSpace, Scalar> panel;
+  TrainingPanel<ExecutionSpace, Scalar, Links> panel;
   int num_neurons;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
@@ -149,17 +150,17 @@ struct GatherPositions {
 
 /// Gathers rows of a matrix, with their zeros, at the positions of a panel, by the kernel of the execution space. Does
 /// not fence.
-template <class ExecutionSpace, class Scalar>
-void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpace, Scalar> const& kernel,
+template <class ExecutionSpace, class Scalar, int Links>
+void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpace, Scalar, Links> const& kernel,
                       int num_positions) {
-  using Kernel = GatherPositions<ExecutionSpace, Scalar>;
+  using Kernel = GatherPositions<ExecutionSpace, Scalar, Links>;
   using Tile = typename Kernel::Tile;
   int const leaves = num_tiles(num_positions, Tile::num_samples);
   if (leaves == 0 || kernel.num_neurons == 0) return;
   if constexpr (kOnHost<ExecutionSpace>) {
-    gather_positions_on_host(space,
-                             GatherPositionsOnHost<ExecutionSpace, Scalar>{kernel.matrix, kernel.rows_of, kernel.panel,
-                                                                           kernel.num_neurons, num_positions, 1});
+    gather_positions_on_host(
+        space, GatherPositionsOnHost<ExecutionSpace, Scalar, Links>{kernel.matrix, kernel.rows_of, kernel.panel,
+                                                                    kernel.num_neurons, num_positions, 1});
   } else {
     auto const lines = static_cast<std::size_t>(leaves) * static_cast<std::size_t>(kernel.num_neurons);
     Kokkos::View<Scalar*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const numbers(

@@ -75,16 +75,16 @@ std::size_t list_free_places(ExecutionSpace const& space, ListFreePlaces<Executi
 /// A unit is one output and kLeafChains neighbouring inputs. league: runs of leaves x blocks of units; team threads:
 /// units; vector lanes: packs of samples. Neighbouring units share their inputs, so per unit and leaf one line of
 /// errors comes from the outer caches, for kLeafChains fma per sample.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct PlaceGradients {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Static>>;
   using Member = typename Policy::member_type;
   using Sums = LeafSums<Tile>;
 
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< errors of the layer's outputs
-  TreeLevels<ExecutionSpace, Scalar> levels;         ///< for block_outputs * num_inputs sums
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> inputs; ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors; ///< errors of the layer's outputs
+  TreeLevels<ExecutionSpace, Scalar> levels;                ///< for block_outputs * num_inputs sums
   int num_inputs;
   int num_outputs;
   int first_output;
@@ -147,9 +147,9 @@ int place_gradient_blocks(ExecutionSpace const& space, int num_inputs, int block
 }
 
 /// Launches PlaceGradients. Does not fence. `kernel.levels` must be for leaves_per_run() of place_gradient_blocks().
-template <class ExecutionSpace, class Scalar>
-void place_gradients(ExecutionSpace const& space, PlaceGradients<ExecutionSpace, Scalar> kernel) {
-  using Kernel = PlaceGradients<ExecutionSpace, Scalar>;
+template <class ExecutionSpace, class Scalar, int Links>
+void place_gradients(ExecutionSpace const& space, PlaceGradients<ExecutionSpace, Scalar, Links> kernel) {
+  using Kernel = PlaceGradients<ExecutionSpace, Scalar, Links>;
   if (kernel.levels.num_leaves == 0 || kernel.num_units() == 0) return;
   kernel.num_blocks = place_gradient_blocks<ExecutionSpace, Scalar>(space, kernel.num_inputs, kernel.block_outputs);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks,

@@ -22,9 +22,9 @@ namespace varve {
 /// a time: it copies the errors of its block to scratch, sample by sample, and then adds products for `rows` inputs at
 /// a time. Their sums stay in registers for a chain, and in the L1 until the group's sums are added to `levels`. Per
 /// sample it loads `vectors` vectors of errors and broadcasts `rows` activations for rows * vectors fma. Bound by fma.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct LeafGradientOnHost {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   using Register = typename host::FmaRegister<Scalar, kLeafChains<Scalar>>::type;
@@ -38,7 +38,7 @@ struct LeafGradientOnHost {
   }
 
   static constexpr int chains = kLeafChains<Scalar>;
-  static constexpr int samples = kLeafSamples<Scalar>; ///< samples of a leaf
+  static constexpr int samples = Tile::num_samples; ///< of a line
   static constexpr int width = static_cast<int>(register_bytes() / sizeof(Scalar));
   /// The sums fill 18 of 32 vector registers, or 8 of 16.
   static constexpr int rows = register_bytes() == 64 ? 6 : 4;
@@ -48,9 +48,9 @@ struct LeafGradientOnHost {
   static constexpr int group_levels = 5;
   using Numbers = Pack<Scalar, width>;
 
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs; ///< activations of the layer before
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors; ///< errors of this layer's outputs
-  TreeLevels<ExecutionSpace, Scalar> levels;         ///< result: [input][output]
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> inputs; ///< activations of the layer before
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors; ///< errors of this layer's outputs
+  TreeLevels<ExecutionSpace, Scalar> levels;                ///< result: [input][output]
   int num_inputs;
   int num_outputs;
   int stride;    ///< lines of a leaf in `inputs`: num_inputs, or more if the inputs are a part of a layer's
@@ -118,8 +118,7 @@ private:
         VARVE_UNROLL
         for (int chain = 0; chain < chains; ++chain) {
           VARVE_UNROLL
-          for (int k = 0; k < kChainLength; ++k)
-            to[(reversed(chain) * kChainLength + k) * columns + j] = line.pack[k].lane[chain];
+          for (int k = 0; k < Links; ++k) to[(reversed(chain) * Links + k) * columns + j] = line.pack[k].lane[chain];
         }
       }
     }
@@ -169,9 +168,9 @@ private:
     Sums<Rows, Vectors> sum;
     for (int turn = 0; turn < chains; turn += 2) {
       auto const first = sums_of_chain<Rows, Vectors>(x + reversed(turn), e);
-      sum = sums_of_chain<Rows, Vectors>(x + reversed(turn + 1), e + kChainLength * vectors);
+      sum = sums_of_chain<Rows, Vectors>(x + reversed(turn + 1), e + Links * vectors);
       sum.add(first);
-      e += 2 * kChainLength * vectors;
+      e += 2 * Links * vectors;
       int level = 1;
       for (; (turn >> level & 1) != 0; ++level) sum.add(tree[level]);
       if (level < chain_levels) tree[level] = sum;
@@ -189,7 +188,7 @@ private:
       for (int v = 0; v < Vectors; ++v) clear(sum.of[r][v]);
     }
     VARVE_UNROLL
-    for (int k = 0; k < kChainLength; ++k, e += vectors) {
+    for (int k = 0; k < Links; ++k, e += vectors) {
       Numbers error[Vectors];
       VARVE_UNROLL
       for (int v = 0; v < Vectors; ++v) copy(error[v], e[v]);
@@ -214,9 +213,9 @@ private:
 };
 
 /// Launches LeafGradientOnHost. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void leaf_gradient_on_host(ExecutionSpace const& space, LeafGradientOnHost<ExecutionSpace, Scalar> kernel) {
-  using Kernel = LeafGradientOnHost<ExecutionSpace, Scalar>;
+template <class ExecutionSpace, class Scalar, int Links>
+void leaf_gradient_on_host(ExecutionSpace const& space, LeafGradientOnHost<ExecutionSpace, Scalar, Links> kernel) {
+  using Kernel = LeafGradientOnHost<ExecutionSpace, Scalar, Links>;
   constexpr int tasks_per_processor = 4;
   if (kernel.levels.num_leaves == 0 || kernel.num_inputs == 0 || kernel.num_outputs == 0) return;
   int const tasks = kernel.num_blocks() * kernel.levels.num_runs();

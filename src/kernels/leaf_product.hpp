@@ -18,15 +18,15 @@ namespace varve {
 /// `finish(sum, leaf, row, lane)` stores a row. league: leaves x blocks of groups; team threads: groups of `group`
 /// rows; vector lanes: packs of samples. Per k and group it reads one line (256 bytes) for `group` fma per sample,
 /// whose sums stay in registers. Bound by fma.
-template <class ExecutionSpace, class Scalar, class Finish>
+template <class ExecutionSpace, class Scalar, int Links, class Finish>
 struct LeafProductOnHost {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int group = 6; ///< rows of a group
 
   ConstDeviceArray<ExecutionSpace, Scalar> matrix; ///< [row][k]
-  ConstTrainingPanel<ExecutionSpace, Scalar> lines;
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> lines;
   int num_rows;
   int depth; ///< length of a row: number of neurons whose lines are read
   int num_blocks;
@@ -75,11 +75,11 @@ struct LeafProductOnHost {
 };
 
 /// Launches LeafProductOnHost for num_leaves leaves. Does not fence.
-template <class ExecutionSpace, class Scalar, class Finish>
+template <class ExecutionSpace, class Scalar, int Links, class Finish>
 void leaf_product_on_host(ExecutionSpace const& space, ConstDeviceArray<ExecutionSpace, Scalar> const& matrix,
-                          ConstTrainingPanel<ExecutionSpace, Scalar> const& lines, int num_rows, int depth,
+                          ConstTrainingPanel<ExecutionSpace, Scalar, Links> const& lines, int num_rows, int depth,
                           int num_leaves, Finish const& finish) {
-  using Kernel = LeafProductOnHost<ExecutionSpace, Scalar, Finish>;
+  using Kernel = LeafProductOnHost<ExecutionSpace, Scalar, Links, Finish>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (num_leaves == 0 || num_rows == 0) return;
   int const num_groups = (num_rows + Kernel::group - 1) / Kernel::group;

@@ -12,14 +12,14 @@ namespace varve {
 /// Gradients of biases: the sum of each neuron's errors over the samples, in the order of network/leaf.hpp, into
 /// `levels`. A group is kLeafChains neurons. league: runs of leaves x blocks of groups; team threads: groups; vector
 /// lanes: packs of samples. Reads each error once, for one addition.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct NeuronSums {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace>;
   using Member = typename Policy::member_type;
   using Sums = LeafSums<Tile>;
 
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors;
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors;
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_neurons;
   int num_blocks;
@@ -60,9 +60,9 @@ struct NeuronSums {
 };
 
 /// Launches NeuronSums. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar> kernel) {
-  using Kernel = NeuronSums<ExecutionSpace, Scalar>;
+template <class ExecutionSpace, class Scalar, int Links>
+void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar, Links> kernel) {
+  using Kernel = NeuronSums<ExecutionSpace, Scalar, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (kernel.levels.num_leaves == 0 || kernel.num_neurons == 0) return;
   constexpr int group = Kernel::Sums::count;

@@ -24,7 +24,6 @@ template <class ExecutionSpace, class Scalar>
 struct OutputError {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;
   static constexpr int width = Tile::pack_width;
-  static constexpr int packs_per_line = Tile::packs_per_lane * Tile::num_lanes;
   using Doubles = double[width];
   using Lanes = LaneIntegers<Scalar, width>;
 
@@ -40,6 +39,7 @@ struct OutputError {
   int num_outputs;
   int num_positions;
   int num_leaves;
+  int links = kChainLength; ///< hosts: packs of a line (with_links()); one kernel for all, which is not bound by loads
 
   /// The class of output 0 (Loss::first_class()).
   KOKKOS_FORCEINLINE_FUNCTION NeuronIndex first_class() const {
@@ -106,6 +106,10 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION std::size_t line_of(int leaf, int neuron) const {
     return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + static_cast<std::size_t>(neuron);
   }
+  template <class Panel>
+  KOKKOS_FORCEINLINE_FUNCTION auto& pack_of(Panel const& panel, std::size_t line, int pack) const {
+    return panel(0).pack[line * static_cast<std::size_t>(links) + static_cast<std::size_t>(pack)];
+  }
 
   KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
     Pack<Scalar, width> greatest;
@@ -114,7 +118,7 @@ private:
       greatest.lane[i] = -Kokkos::Experimental::infinity_v<Scalar>;
       place.lane[i] = 0;
     }
-    for (int j = 0; j < num_outputs; ++j) take_greater(greatest, place, outputs(line_of(leaf, j)).pack[pack], j);
+    for (int j = 0; j < num_outputs; ++j) take_greater(greatest, place, pack_of(outputs, line_of(leaf, j), pack), j);
     for (int i = 0; i < width; ++i) {
       most[i] = static_cast<double>(greatest.lane[i]);
       largest[i] = static_cast<int>(place.lane[i]);
@@ -138,9 +142,9 @@ private:
     Pack<Scalar, width> error;
     for (int i = 0; i < width; ++i)
       error.lane[i] = static_cast<Scalar>(is_weighted ? slopes[i] * factors.weight[i] : slopes[i]);
-    derivative.apply(error, outputs(line).pack[pack]);
+    derivative.apply(error, pack_of(outputs, line, pack));
     clear_where_zero(error, factors.has_sample);
-    copy(errors(line).pack[pack], error);
+    copy(pack_of(errors, line, pack), error);
   }
 
   template <bool is_weighted>
@@ -150,7 +154,7 @@ private:
     find_factors(position, factors);
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
-      auto const& x = outputs(line_of(leaf, j)).pack[pack];
+      auto const& x = pack_of(outputs, line_of(leaf, j), pack);
       Doubles& sum = sums.chain_of(j);
       for (int i = 0; i < width; ++i) sum[i] += exponential(static_cast<double>(x.lane[i]) - most[i]);
     }
@@ -160,7 +164,7 @@ private:
     for (int i = 0; i < width; ++i) label[i] = position[i] < num_positions ? labels(position[i]) : 0;
     for (int j = 0; j < num_outputs; ++j) {
       std::size_t const line = line_of(leaf, j);
-      auto const& x = outputs(line).pack[pack];
+      auto const& x = pack_of(outputs, line, pack);
       Doubles slopes;
       for (int i = 0; i < width; ++i) {
         double const wanted = label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
@@ -169,7 +173,7 @@ private:
       store<is_weighted>(line, pack, factors, slopes);
     }
     for (int i = 0; i < width; ++i) {
-      auto const& x = outputs(line_of(leaf, static_cast<int>(label[i]))).pack[pack];
+      auto const& x = pack_of(outputs, line_of(leaf, static_cast<int>(label[i])), pack);
       total[i] = logarithm(sum[i]) - (static_cast<double>(x.lane[i]) - most[i]);
     }
   }
@@ -187,11 +191,11 @@ private:
     Sums sums;
     for (int j = 0; j < num_outputs; ++j) {
       std::size_t const line = line_of(leaf, j);
-      auto const& x = outputs(line).pack[pack];
+      auto const& x = pack_of(outputs, line, pack);
       Doubles& sum = sums.chain_of(j);
       Doubles wanted, slopes;
       if (has_targets) {
-        for (int i = 0; i < width; ++i) wanted[i] = static_cast<double>(targets(line).pack[pack].lane[i]);
+        for (int i = 0; i < width; ++i) wanted[i] = static_cast<double>(pack_of(targets, line, pack).lane[i]);
       } else {
         for (int i = 0; i < width; ++i) wanted[i] = output_of_label[i] == static_cast<NeuronIndex>(j) ? 1.0 : 0.0;
       }
@@ -218,8 +222,7 @@ struct OutputErrorOnHost {
   Given given;
 
   KOKKOS_FUNCTION void operator()(typename Policy::member_type const& team) const {
-    given.template answer<kind, is_weighted>(team.league_rank() / Given::packs_per_line,
-                                             team.league_rank() % Given::packs_per_line);
+    given.template answer<kind, is_weighted>(team.league_rank() / given.links, team.league_rank() % given.links);
   }
 };
 
@@ -229,7 +232,7 @@ void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpac
   if (given.num_leaves == 0 || given.num_outputs == 0) return;
   auto const launch = [&](auto const& kernel) {
     using Kernel = std::decay_t<decltype(kernel)>;
-    typename Kernel::Policy const policy(space, given.num_leaves * Kernel::Given::packs_per_line, 1, 1);
+    typename Kernel::Policy const policy(space, given.num_leaves * given.links, 1, 1);
     launch_teams("varve::output_error", policy, kernel);
   };
   with_kind(given.loss, [&](auto kind) {

@@ -11,9 +11,9 @@ namespace varve {
 ///   outputs(j, s) = finish(fma-chain over the edges (j, i), ascending, of weight(j, i) * inputs(i, s), bias(j))
 /// Bitwise equal to inference. league: leaves x blocks of outputs; team threads: outputs; vector lanes: packs of
 /// samples. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample.
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct TrainedForward {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
   static constexpr int edges_ahead = TrainingTuning<ExecutionSpace>::edges_ahead;
@@ -22,8 +22,8 @@ struct TrainedForward {
   ConstDeviceArray<ExecutionSpace, Scalar> weights; ///< weights in the order of `edges`
   ConstDeviceArray<ExecutionSpace, double> bias;    ///< [output]
   Bounds<Scalar> bounds;
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
-  TrainingPanel<ExecutionSpace, Scalar> outputs;
+  ConstTrainingPanel<ExecutionSpace, Scalar, Links> inputs;
+  TrainingPanel<ExecutionSpace, Scalar, Links> outputs;
   int num_inputs;
   int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if the rows are a part of the outputs
   int num_blocks;
@@ -66,6 +66,7 @@ struct TrainedForward {
     for (int i = 0; i < Count; ++i) {
       std::uint32_t const edge = first + static_cast<std::uint32_t>(i);
       weight[i] = weights(edge);
+      fetch_lines<Tile>(inputs.data() + first_line, edges, edge + 32, 1);
       value[i].load(inputs(first_line + edges.neurons(edge)), lane);
     }
     VARVE_UNROLL
@@ -77,9 +78,10 @@ struct TrainedForward {
 };
 
 /// Launches TrainedForward for num_leaves leaves. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace, Scalar> kernel, int num_leaves) {
-  using Kernel = TrainedForward<ExecutionSpace, Scalar>;
+template <class ExecutionSpace, class Scalar, int Links>
+void trained_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace, Scalar, Links> kernel,
+                     int num_leaves) {
+  using Kernel = TrainedForward<ExecutionSpace, Scalar, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
   if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
   kernel.num_blocks = Tune::forward_blocks(num_processors(space), kernel.edges.num_rows, num_leaves);

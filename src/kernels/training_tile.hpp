@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 namespace varve {
@@ -17,21 +18,35 @@ namespace varve {
 /// bytes, so positions are permuted within a line (PlaceInLine). Chains are assigned to lanes in bit-reversed order: so
 /// the tree over chains first adds neighbouring lanes, and each half of the lanes holds one of the two subtrees added
 /// last.
-template <class ExecutionSpace, class Scalar>
+/// Links: on CPUs, links of each chain that a line has, all or, where a launch has few samples (with_links()), the
+/// first. The others hold no sample: their errors are 0 and add nothing to any sum.
+template <class ExecutionSpace, class Scalar, int Links>
 struct TrainingTileOf {
+  static_assert(Links == kChainLength || kOnHost<ExecutionSpace>);
   static constexpr int chains = kLeafChains<Scalar>;
   static constexpr int device_pack = 16 / static_cast<int>(sizeof(Scalar));
-  using Type = std::conditional_t<kOnHost<ExecutionSpace>, TileShape<Scalar, chains, kChainLength, 1>,
+  using Type = std::conditional_t<kOnHost<ExecutionSpace>, TileShape<Scalar, chains, Links, 1>,
                                   TileShape<Scalar, device_pack, kChainLength / device_pack, chains>>;
 };
-template <class ExecutionSpace, class Scalar>
-using TrainingTile = typename TrainingTileOf<ExecutionSpace, Scalar>::Type;
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
+using TrainingTile = typename TrainingTileOf<ExecutionSpace, Scalar, Links>::Type;
+
+/// Calls body(links) with the links, as a constant, of the lines of a launch with num_positions samples: 1, 2 or all of
+/// kChainLength. Short lines take less time and fewer cache lines. GPUs: all.
+template <class ExecutionSpace, class Scalar, class Body>
+auto with_links([[maybe_unused]] int num_positions, Body const& body) {
+  if constexpr (kOnHost<ExecutionSpace>) {
+    if (num_positions <= kLeafChains<Scalar>) return body(std::integral_constant<int, 1>());
+    if (num_positions <= 2 * kLeafChains<Scalar>) return body(std::integral_constant<int, 2>());
+  }
+  return body(std::integral_constant<int, kChainLength>());
+}
 
 /// The numbers of all neurons of a layer for a mini-batch: [tile][neuron], each a line of one number per sample.
-template <class ExecutionSpace, class Scalar>
-using TrainingPanel = DeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
-template <class ExecutionSpace, class Scalar>
-using ConstTrainingPanel = ConstDeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar>::Line>;
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
+using TrainingPanel = DeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar, Links>::Line>;
+template <class ExecutionSpace, class Scalar, int Links = kChainLength>
+using ConstTrainingPanel = ConstDeviceArray<ExecutionSpace, typename TrainingTile<ExecutionSpace, Scalar, Links>::Line>;
 
 /// Converts positions of a leaf to places within a line, and back.
 template <class Tile>
@@ -85,6 +100,18 @@ struct LanePacks {
     for (int k = 0; k < Tile::packs_per_lane; ++k) clear(pack[k]);
   }
 };
+
+/// Hosts: prefetches the lines of edges [first, first + count), where these are short (with_links()): the work for a
+/// line then does not hide the latency of the L3. lines: those of the leaf.
+template <class Tile, class Edges>
+KOKKOS_FORCEINLINE_FUNCTION void fetch_lines([[maybe_unused]] typename Tile::Line const* lines,
+                                             [[maybe_unused]] Edges const& edges, [[maybe_unused]] std::size_t first,
+                                             [[maybe_unused]] std::size_t count) {
+  if constexpr (Tile::num_samples < kLeafSamples<typename Tile::Scalar>) {
+    for (std::size_t edge = first; edge < first + count && edge < edges.neurons.size(); ++edge)
+      fetch(&lines[edges.neurons(edge)], 1);
+  }
+}
 
 /// `count` sums over the samples of one leaf (such as gradients of neighbouring edges), in the order of
 /// network/leaf.hpp. On the host one thread has all chains, `count` equals the number of chains, and lane i of total()

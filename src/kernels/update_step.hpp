@@ -2,6 +2,7 @@
 
 #include "core/elementary.hpp"
 #include "core/execution.hpp"
+#include "core/intrinsics.hpp"
 #include "network/optimizer.hpp"
 
 #include <cstddef>
@@ -152,11 +153,22 @@ private:
     }
   };
 
+  static constexpr std::size_t copies_ahead = 64; ///< numbers whose copies are prefetched, from the L3 or from memory
+
+  /// Prefetches the copies of a chunk, which lie anywhere, to be written.
+  KOKKOS_FORCEINLINE_FUNCTION void fetch_copies(std::size_t begin) const {
+    if (copies.size() == 0) return;
+    for (std::size_t i = begin; i < begin + chunk && i < numbers.size(); ++i)
+      fetch<FetchTo::l1_for_stores>(copies.data() + places(i), 1);
+  }
+
   template <bool IsWhole>
   KOKKOS_FORCEINLINE_FUNCTION void take(std::size_t begin, int count) const {
     Chunk all;
     int const length = IsWhole ? chunk : count;
-    for (int i = 0; i < chunk; ++i) all.number[i] = all.first[i] = all.second[i] = all.sum[i] = Number(0);
+    if constexpr (!IsWhole)
+      for (int i = 0; i < chunk; ++i) all.number[i] = all.first[i] = all.second[i] = all.sum[i] = Number(0);
+    if constexpr (kOnHost<ExecutionSpace>) fetch_copies(begin + copies_ahead);
     for (int i = 0; i < length; ++i) {
       all.number[i] = numbers(begin + static_cast<std::size_t>(i));
       all.sum[i] = static_cast<Number>(sums(begin + static_cast<std::size_t>(i)));

@@ -45,15 +45,15 @@ private:
 
 /// Rows of samples [sample][neuron] to the lines of a panel, or back. Index: neighbouring neurons of a leaf (hosts: as
 /// many as fit 64 bytes). Lines are filled up with zeros. Bound by bandwidth.
-template <class ExecutionSpace, class Scalar, bool ToLines>
+template <class ExecutionSpace, class Scalar, int Links, bool ToLines>
 struct TransposeSamples {
-  using Tile = TrainingTile<ExecutionSpace, Scalar>;
+  using Tile = TrainingTile<ExecutionSpace, Scalar, Links>;
   using Rows = std::conditional_t<ToLines, Scalar const*, Scalar*>;
   static constexpr bool on_host = kOnHost<ExecutionSpace>;
   static constexpr std::size_t block = on_host ? kLeafChains<Scalar> : 1;
 
   Rows rows;
-  TrainingPanel<ExecutionSpace, Scalar> lines;
+  TrainingPanel<ExecutionSpace, Scalar, Links> lines;
   std::size_t num_samples, num_neurons;
 
   KOKKOS_FORCEINLINE_FUNCTION std::size_t blocks_per_leaf() const { return (num_neurons + block - 1) / block; }
@@ -72,7 +72,7 @@ struct TransposeSamples {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION void turn(std::size_t leaf, std::size_t neuron) const {
-    constexpr int width = kLeafSamples<Scalar>;
+    constexpr int width = Tile::num_samples;
     for (int place = 0; place < width; ++place) {
       auto const position = static_cast<std::size_t>(PlaceInLine<Tile>::position_of(place));
       std::size_t const sample = leaf * static_cast<std::size_t>(width) + position;
@@ -88,8 +88,8 @@ private:
   /// All samples of the leaf for `block` neurons.
   void transpose_squares(std::size_t leaf, std::size_t first) const {
     using Vector = typename Square<Scalar>::Vector;
-    for (int pack = 0; pack < kChainLength; ++pack) {
-      std::size_t const sample = (leaf * kChainLength + static_cast<std::size_t>(pack)) * block;
+    for (int pack = 0; pack < Links; ++pack) {
+      std::size_t const sample = (leaf * Links + static_cast<std::size_t>(pack)) * block;
       std::size_t const count = num_samples > sample ? std::min(block, num_samples - sample) : 0;
       if (!ToLines && count == 0) return;
       Square<Scalar> square = {};
@@ -157,12 +157,13 @@ private:
   std::size_t used_ = 0;
 };
 
-template <class ExecutionSpace, class Scalar>
+template <class ExecutionSpace, class Scalar, int Links>
 struct Scratch {
-  using Line = typename TrainingTile<ExecutionSpace, Scalar>::Line;
+  using Panel = TrainingPanel<ExecutionSpace, Scalar, Links>;
+  using Line = typename TrainingTile<ExecutionSpace, Scalar, Links>::Line;
   using Tune = TrainingTuning<ExecutionSpace>;
 
-  TrainingPanel<ExecutionSpace, Scalar> inputs, outputs, input_errors;
+  Panel inputs, outputs, input_errors;
   DeviceArray<ExecutionSpace, double> bias;
   DeviceArray<ExecutionSpace, Scalar> weights, gradients; ///< by input
   TreeLevels<ExecutionSpace, Scalar> levels, bias_levels;
@@ -174,7 +175,7 @@ struct Scratch {
     Cutter cut(memory);
     auto const leaves = static_cast<std::size_t>(num_leaves);
     auto const panel = [&](std::size_t neurons) {
-      return TrainingPanel<ExecutionSpace, Scalar>(cut.template take<Line>(leaves * neurons), leaves * neurons);
+      return Panel(cut.template take<Line>(leaves * neurons), leaves * neurons);
     };
     auto const array = [&](std::size_t size) {
       return DeviceArray<ExecutionSpace, Scalar>(cut.template take<Scalar>(size), size);
@@ -193,7 +194,7 @@ struct Scratch {
       return TreeLevels<ExecutionSpace, Scalar>{array(size_of_levels(num_sums, num_leaves, per_run)), num_sums, count,
                                                 per_run, num_leaves};
     };
-    constexpr int group = NeuronSums<ExecutionSpace, Scalar>::Sums::count;
+    constexpr int group = NeuronSums<ExecutionSpace, Scalar, Links>::Sums::count;
     levels = levels_of(pattern.num_edges, Tune::num_blocks(processors, static_cast<int>(pattern.num_inputs)));
     bias_levels = levels_of(pattern.num_outputs,
                             Tune::num_blocks(processors, (static_cast<int>(pattern.num_outputs) + group - 1) / group));
@@ -217,20 +218,20 @@ void for_each(ExecutionSpace const& space, char const* label, std::size_t count,
   if (count > 0) Kokkos::parallel_for(label, Policy(space, 0, count), kernel);
 }
 
-template <class ExecutionSpace, class Scalar, bool ToLines, class Rows>
-void turn(ExecutionSpace const& space, Rows rows, TrainingPanel<ExecutionSpace, Scalar> const& lines, int num_leaves,
-          std::size_t num_samples, std::size_t num_neurons) {
-  TransposeSamples<ExecutionSpace, Scalar, ToLines> const kernel{rows, lines, num_samples, num_neurons};
+template <class Scalar, int Links, bool ToLines, class ExecutionSpace, class Rows>
+void turn(ExecutionSpace const& space, Rows rows, TrainingPanel<ExecutionSpace, Scalar, Links> const& lines,
+          int num_leaves, std::size_t num_samples, std::size_t num_neurons) {
+  TransposeSamples<ExecutionSpace, Scalar, Links, ToLines> const kernel{rows, lines, num_samples, num_neurons};
   for_each(space, "varve::turn_samples", static_cast<std::size_t>(num_leaves) * kernel.blocks_per_leaf(), kernel);
 }
 
-template <class ExecutionSpace, class Scalar>
+template <int Links, class ExecutionSpace, class Scalar>
 void forward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::size_t num_samples, Scalar const* x,
                 Scalar const* weights, Scalar const* bias, Scalar* y, void* memory) {
-  Scratch<ExecutionSpace, Scalar> const scratch(space, pattern, num_samples, memory);
-  turn<ExecutionSpace, Scalar, true>(space, x, scratch.inputs, scratch.num_leaves, num_samples, pattern.num_inputs);
+  Scratch<ExecutionSpace, Scalar, Links> const scratch(space, pattern, num_samples, memory);
+  turn<Scalar, Links, true>(space, x, scratch.inputs, scratch.num_leaves, num_samples, pattern.num_inputs);
   for_each(space, "varve::widen_bias", pattern.num_outputs, WidenBias<Scalar>{bias, scratch.bias.data()});
-  TrainedForward<ExecutionSpace, Scalar> kernel{};
+  TrainedForward<ExecutionSpace, Scalar, Links> kernel{};
   kernel.edges =
       edge_rows<ExecutionSpace>(pattern.row_pointers, pattern.columns, pattern.num_outputs, pattern.num_edges);
   kernel.weights = ConstDeviceArray<ExecutionSpace, Scalar>(weights, pattern.num_edges);
@@ -241,13 +242,13 @@ void forward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::s
   kernel.num_inputs = static_cast<int>(pattern.num_inputs);
   kernel.stride = static_cast<int>(pattern.num_outputs);
   trained_forward(space, kernel, scratch.num_leaves);
-  turn<ExecutionSpace, Scalar, false>(space, y, scratch.outputs, scratch.num_leaves, num_samples, pattern.num_outputs);
+  turn<Scalar, Links, false>(space, y, scratch.outputs, scratch.num_leaves, num_samples, pattern.num_outputs);
 }
 
-template <bool HasInputErrors, class ExecutionSpace, class Scalar>
+template <bool HasInputErrors, class ExecutionSpace, class Scalar, int Links>
 void gradients(ExecutionSpace const& space, LayerPattern const& pattern,
-               Scratch<ExecutionSpace, Scalar> const& scratch) {
-  FusedBackward<ExecutionSpace, Scalar, HasInputErrors> kernel{};
+               Scratch<ExecutionSpace, Scalar, Links> const& scratch) {
+  FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
   kernel.edges =
       edge_rows<ExecutionSpace>(pattern.input_pointers, pattern.outputs, pattern.num_inputs, pattern.num_edges);
   kernel.weights = scratch.weights;
@@ -261,23 +262,22 @@ void gradients(ExecutionSpace const& space, LayerPattern const& pattern,
   fused_backward(space, kernel);
 }
 
-template <class ExecutionSpace, class Scalar>
+template <int Links, class ExecutionSpace, class Scalar>
 void backward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::size_t num_samples, Scalar const* x,
                  Scalar const* dy, Scalar const* weights, Scalar* dx, Scalar* dweights, Scalar* dbias, void* memory) {
-  Scratch<ExecutionSpace, Scalar> const scratch(space, pattern, num_samples, memory);
-  turn<ExecutionSpace, Scalar, true>(space, x, scratch.inputs, scratch.num_leaves, num_samples, pattern.num_inputs);
-  turn<ExecutionSpace, Scalar, true>(space, dy, scratch.outputs, scratch.num_leaves, num_samples, pattern.num_outputs);
+  Scratch<ExecutionSpace, Scalar, Links> const scratch(space, pattern, num_samples, memory);
+  turn<Scalar, Links, true>(space, x, scratch.inputs, scratch.num_leaves, num_samples, pattern.num_inputs);
+  turn<Scalar, Links, true>(space, dy, scratch.outputs, scratch.num_leaves, num_samples, pattern.num_outputs);
   if (dx != nullptr) {
     PermuteEdges<Scalar, true> const gather{pattern.places, weights, scratch.weights.data()};
     for_each(space, "varve::turn_edges", pattern.num_edges, gather);
     gradients<true>(space, pattern, scratch);
-    turn<ExecutionSpace, Scalar, false>(space, dx, scratch.input_errors, scratch.num_leaves, num_samples,
-                                        pattern.num_inputs);
+    turn<Scalar, Links, false>(space, dx, scratch.input_errors, scratch.num_leaves, num_samples, pattern.num_inputs);
   } else {
     gradients<false>(space, pattern, scratch);
   }
-  neuron_sums(space, NeuronSums<ExecutionSpace, Scalar>{ConstTrainingPanel<ExecutionSpace, Scalar>(scratch.outputs),
-                                                        scratch.bias_levels, static_cast<int>(pattern.num_outputs), 0});
+  neuron_sums(space, NeuronSums<ExecutionSpace, Scalar, Links>{scratch.outputs, scratch.bias_levels,
+                                                               static_cast<int>(pattern.num_outputs), 0});
   add_levels(space, AddLevels<ExecutionSpace, Scalar>{scratch.levels, scratch.gradients, 0, scratch.bias_levels,
                                                       pattern.num_edges});
   PermuteEdges<Scalar, false> const scatter{pattern.places, scratch.gradients.data(), dweights};
@@ -299,12 +299,12 @@ ExecutionSpace space_of([[maybe_unused]] std::uintptr_t stream) {
   return ExecutionSpace();
 }
 
-/// Calls work(space) with an instance of the backend's execution space.
-template <class Work, class... Spaces>
-void run_in(LayerPlace const& place, SpaceList<Spaces...> /*spaces*/, Work const& work) {
+/// Calls work(space, links) with an instance of the backend's execution space, and with_links() for so many samples.
+template <class Scalar, class Work, class... Spaces>
+void run_in(LayerPlace const& place, std::size_t num_samples, SpaceList<Spaces...> /*spaces*/, Work const& work) {
   auto const run = [&]<class ExecutionSpace>(std::type_identity<ExecutionSpace> /*type*/) {
     auto const space = space_of<ExecutionSpace>(place.stream);
-    work(space);
+    with_links<ExecutionSpace, Scalar>(static_cast<int>(num_samples), [&](auto links) { work(space, links); });
     if constexpr (kOnHost<ExecutionSpace>) space.fence("varve: a sparse layer");
   };
   ((to_backend<Spaces>() == place.backend ? run(std::type_identity<Spaces>()) : void()), ...);
@@ -315,25 +315,27 @@ void run_in(LayerPlace const& place, SpaceList<Spaces...> /*spaces*/, Work const
 template <class Scalar>
 std::size_t scratch_bytes(LayerPlace const& place, LayerPattern const& pattern, std::size_t num_samples) {
   std::size_t bytes = 0;
-  run_in(place, CompiledSpaces(), [&]<class ExecutionSpace>(ExecutionSpace const& space) {
-    bytes = Scratch<ExecutionSpace, Scalar>(space, pattern, num_samples, nullptr).bytes;
-  });
+  run_in<Scalar>(place, num_samples, CompiledSpaces(),
+                 [&]<class ExecutionSpace>(ExecutionSpace const& space, auto links) {
+                   bytes = Scratch<ExecutionSpace, Scalar, links>(space, pattern, num_samples, nullptr).bytes;
+                 });
   return bytes;
 }
 
 template <class Scalar>
 void layer_forward(LayerPlace const& place, LayerPattern const& pattern, std::size_t num_samples, Scalar const* x,
                    Scalar const* weights, Scalar const* bias, Scalar* y, void* scratch) {
-  run_in(place, CompiledSpaces(),
-         [&](auto const& space) { forward_on(space, pattern, num_samples, x, weights, bias, y, scratch); });
+  run_in<Scalar>(place, num_samples, CompiledSpaces(), [&](auto const& space, auto links) {
+    forward_on<links>(space, pattern, num_samples, x, weights, bias, y, scratch);
+  });
 }
 
 template <class Scalar>
 void layer_backward(LayerPlace const& place, LayerPattern const& pattern, std::size_t num_samples, Scalar const* x,
                     Scalar const* dy, Scalar const* weights, Scalar* dx, Scalar* dweights, Scalar* dbias,
                     void* scratch) {
-  run_in(place, CompiledSpaces(), [&](auto const& space) {
-    backward_on(space, pattern, num_samples, x, dy, weights, dx, dweights, dbias, scratch);
+  run_in<Scalar>(place, num_samples, CompiledSpaces(), [&](auto const& space, auto links) {
+    backward_on<links>(space, pattern, num_samples, x, dy, weights, dx, dweights, dbias, scratch);
   });
 }
 
