@@ -358,7 +358,8 @@ void expect_reference(TrainingShape const& shape, int leaves_per_run) {
     if (by == Kernels::scratch && kOnHost<ExecutionSpace>) continue;
     SCOPED_TRACE(testing::Message() << "kernels " << static_cast<int>(by));
     with_links<ExecutionSpace, Scalar>(static_cast<int>(shape.num_samples), [&](auto links) {
-      expect_reference<ExecutionSpace, Scalar, links>(shape, leaves_per_run, by);
+      if constexpr (links != 2 || sizeof(Scalar) == 4) // the middle length in float alone: tests in double compile long
+        expect_reference<ExecutionSpace, Scalar, links>(shape, leaves_per_run, by);
     });
   }
 }
