@@ -108,7 +108,8 @@ private:
   }
   template <class Panel>
   KOKKOS_FORCEINLINE_FUNCTION auto& pack_of(Panel const& panel, std::size_t line, int pack) const {
-    return panel(0).pack[line * static_cast<std::size_t>(links) + static_cast<std::size_t>(pack)];
+    auto* const packs = panel(0).pack; // of all lines
+    return packs[line * static_cast<std::size_t>(links) + static_cast<std::size_t>(pack)];
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void find_largest(int leaf, int pack, Doubles& most, int (&largest)[width]) const {
