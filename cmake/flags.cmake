@@ -51,6 +51,7 @@ function(varve_unity_build target)
   foreach(source IN LISTS sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${target_folder})
     cmake_path(GET source PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR}) # a cache of objects serves every checkout
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     math(EXPR group "0${num_${folder}}")
     math(EXPR num_${folder} "${group} + 1")
