@@ -29,14 +29,14 @@ Layer layer_of(Sharing sharing, bool has_one_weight, std::size_t inputs, std::si
 
 /// A network whose first layer has this many inputs.
 Network network_of_inputs(Sharing sharing, bool has_one_weight, std::size_t width) {
-  std::size_t const narrow = sharing == Sharing::all ? 3 : 300; // dense layers of few weights
+  std::size_t const narrow = sharing == Sharing::all ? 3 : 100; // dense layers of few weights
   return Network({layer_of(sharing, has_one_weight, width, narrow), layer_of(Sharing::all, false, narrow, 100),
                   layer_of(Sharing::all, false, 100, 7)});
 }
 
 /// A network whose first layer has this many outputs, and the second as many inputs.
 Network network_of_outputs(Sharing sharing, std::size_t width) {
-  return Network({layer_of(sharing, false, 300, width), layer_of(Sharing::nothing, false, width, 40)});
+  return Network({layer_of(sharing, false, 100, width), layer_of(Sharing::nothing, false, width, 40)});
 }
 
 /// Samples that read neurons of both halves of the range, the first and the last included.
