@@ -79,7 +79,7 @@ public:
 };
 
 /// A network in training on a device, and sets of samples with their answers. All results are bitwise equal to
-/// ReferenceTraining (reference/train.hpp) on every backend. With several ranks, all functions are collectives: all
+/// ReferenceTraining (tests/reference/train.hpp) on every backend. With several ranks, all functions are collectives: all
 /// ranks call them with the same arguments and in the same order, and all get the same results.
 class Training {
 public:
