@@ -40,8 +40,7 @@ public:
         depth_(depth),
         a_(packed(rows, Blocks::rows, a)),
         b_(packed(columns, Blocks::columns, b)),
-        sums_(uninitialized(num_blocks(static_cast<std::uint64_t>(rows), Blocks::rows) *
-                            num_blocks(static_cast<std::uint64_t>(columns), Blocks::columns) * Blocks::rows *
+        sums_(uninitialized(num_blocks(rows, Blocks::rows) * num_blocks(columns, Blocks::columns) * Blocks::rows *
                             Blocks::columns)) {}
 
   /// Starts the kernel.
@@ -49,7 +48,7 @@ public:
 
   /// Waits, and brings a number of C to the host.
   Scalar number(std::size_t row, std::size_t column) const {
-    auto const across = num_blocks(static_cast<std::uint64_t>(columns_), Blocks::columns);
+    auto const across = num_blocks(columns_, Blocks::columns);
     auto const block = row / Blocks::rows * across + column / Blocks::columns;
     auto const place = (block * Blocks::rows + row % Blocks::rows) * Blocks::columns + column % Blocks::columns;
     Scalar number = 0;
@@ -57,9 +56,15 @@ public:
     return number;
   }
 
-  /// The shape of the kernel's teams on NVIDIA GPUs (cuda_shape_of()), '-' elsewhere.
+  /// The shape of the kernel's teams on NVIDIA GPUs: 'L'arge, 'M'edium or 'S'mall; '-' if none fits, and elsewhere.
   char shape() const {
-    if constexpr (kHasScratchCopies && !kOnHost<ExecutionSpace>) return cuda_shape_of(space_, step(), 1);
+    if constexpr (kHasScratchCopies && !kOnHost<ExecutionSpace>) {
+      using Shapes = CudaShapes<ExecutionSpace, Scalar>;
+      int const processors = num_processors(space_);
+      if (suits<typename Shapes::Large>(Shapes::large_from * processors)) return 'L';
+      if (suits<typename Shapes::Medium>(Shapes::medium_from * processors)) return 'M';
+      if (suits<typename Shapes::Small>(0)) return 'S';
+    }
     return '-';
   }
 
@@ -85,13 +90,20 @@ private:
   using Blocks = ProductBlocks<ExecutionSpace, Scalar>;
   using Array = DeviceArray<ExecutionSpace, Scalar>;
 
+  static std::size_t num_blocks(int count, int width) { return static_cast<std::size_t>((count + width - 1) / width); }
+
+  template <class Kernel>
+  bool suits(int fewest_teams) const {
+    return varve::detail::suits_add_tile<Kernel, ExecutionSpace>(step(), fewest_teams);
+  }
+
   static Array uninitialized(std::size_t count) {
     return Array(Kokkos::view_alloc(Kokkos::WithoutInitializing, "numbers"), count);
   }
 
   template <class Numbers>
   Array packed(int num_lines, int width, Numbers const& numbers) const {
-    auto const blocks = num_blocks(static_cast<std::uint64_t>(num_lines), width);
+    auto const blocks = num_blocks(num_lines, width);
     auto const all = uninitialized(blocks * static_cast<std::size_t>(width) * static_cast<std::size_t>(depth_));
     Kokkos::parallel_for(
         "pack",

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -60,57 +61,31 @@ bool is_launched(char const* const* environment) {
 
 namespace {
 
-template <class T>
-MPI_Datatype mpi_type();
-template <>
-MPI_Datatype mpi_type<std::uint64_t>() {
-  return MPI_UINT64_T;
-}
-template <>
-MPI_Datatype mpi_type<double>() {
-  return MPI_DOUBLE;
-}
-template <>
-MPI_Datatype mpi_type<char>() {
-  return MPI_CHAR;
-}
-
 /// MPI counts are int: longer arrays are sent in several messages.
-constexpr std::size_t kMessageLength = std::size_t(1) << 28;
-
-void send(void const* elements, std::size_t count, MPI_Datatype type, std::size_t size, int target) {
-  std::uint64_t const length = count;
-  MPI_Send(&length, 1, MPI_UINT64_T, target, 0, MPI_COMM_WORLD);
-  for (std::size_t first = 0; first < count; first += kMessageLength) {
-    MPI_Send(static_cast<char const*>(elements) + first * size,
-             static_cast<int>(std::min(kMessageLength, count - first)), type, target, 0, MPI_COMM_WORLD);
-  }
-}
+constexpr std::size_t max_message_bytes = std::size_t(1) << 30;
 
 template <class List>
 void send(List const& list, int target) {
-  using Element = typename List::value_type;
-  send(list.data(), list.size(), mpi_type<Element>(), sizeof(Element), target);
+  std::uint64_t const length = list.size();
+  MPI_Send(&length, 1, MPI_UINT64_T, target, 0, MPI_COMM_WORLD);
+  auto const bytes = std::as_bytes(std::span(list));
+  for (std::size_t first = 0; first < bytes.size(); first += max_message_bytes) {
+    auto const count = static_cast<int>(std::min(max_message_bytes, bytes.size() - first));
+    MPI_Send(&bytes[first], count, MPI_BYTE, target, 0, MPI_COMM_WORLD);
+  }
 }
 
 template <class List>
 List receive(int source) {
-  using Element = typename List::value_type;
   std::uint64_t length = 0;
   MPI_Recv(&length, 1, MPI_UINT64_T, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  List list(length, Element{});
-  for (std::size_t first = 0; first < list.size(); first += kMessageLength) {
-    MPI_Recv(list.data() + first, static_cast<int>(std::min(kMessageLength, list.size() - first)), mpi_type<Element>(),
-             source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  List list(length, typename List::value_type{});
+  auto const bytes = std::as_writable_bytes(std::span(list));
+  for (std::size_t first = 0; first < bytes.size(); first += max_message_bytes) {
+    auto const count = static_cast<int>(std::min(max_message_bytes, bytes.size() - first));
+    MPI_Recv(&bytes[first], count, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   return list;
-}
-
-template <class T>
-T reduce(T number, MPI_Op operation) {
-  T result{};
-  MPI_Allreduce(&number, &result, 1, mpi_type<T>(), operation, MPI_COMM_WORLD);
-  return result;
 }
 
 struct LastWords {
@@ -213,9 +188,14 @@ void Communicator::together(std::function<void()> const& work) const {
   throw Error(static_cast<ErrorKind>(header[0]), fmt::format("{} (rank {} of {})", sentence, failed, size_));
 }
 
-std::uint64_t Communicator::sum(std::uint64_t number) const { return size_ == 1 ? number : reduce(number, MPI_SUM); }
-double Communicator::sum(double number) const { return size_ == 1 ? number : reduce(number, MPI_SUM); }
-double Communicator::max(double number) const { return size_ == 1 ? number : reduce(number, MPI_MAX); }
+std::uint64_t Communicator::sum(std::uint64_t number) const {
+  if (size_ > 1) MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  return number;
+}
+double Communicator::max(double number) const {
+  if (size_ > 1) MPI_Allreduce(MPI_IN_PLACE, &number, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return number;
+}
 
 #else
 
@@ -231,7 +211,6 @@ Communicator::Communicator() = default;
 
 void Communicator::together(std::function<void()> const& work) const { work(); }
 std::uint64_t Communicator::sum(std::uint64_t number) const { return number; }
-double Communicator::sum(double number) const { return number; }
 double Communicator::max(double number) const { return number; }
 
 namespace {
@@ -276,10 +255,6 @@ struct Item {
 };
 
 } // namespace
-
-std::vector<double> Communicator::gather(std::vector<double> const& numbers) const {
-  return joined(gather_lists(numbers, rank_, size_));
-}
 
 std::vector<std::string> Communicator::gather(std::string const& text) const {
   return gather_lists(text, rank_, size_);

@@ -64,11 +64,9 @@ public:
   void together(std::function<void()> const& work) const;
 
   std::uint64_t sum(std::uint64_t number) const;
-  double sum(double number) const;
   double max(double number) const;
 
-  /// Gathers the numbers, or the texts, of all ranks on rank 0, in rank order; other ranks get an empty list.
-  std::vector<double> gather(std::vector<double> const& numbers) const;
+  /// Gathers the texts of all ranks on rank 0, in rank order; other ranks get an empty list.
   std::vector<std::string> gather(std::string const& text) const;
 
   /// Gathers a plain structure of all ranks on rank 0, in rank order; other ranks get an empty list.

@@ -167,28 +167,13 @@ private:
 
 #endif
 
-/// Exchange for a single rank: nothing to send.
-class LoneExchange final : public RankExchange {
-public:
-  std::size_t rank() const override { return 0; }
-  std::size_t num_ranks() const override { return 1; }
-  void start(int, std::vector<RankBytes> const&, std::vector<RankBytes> const&) override {}
-  bool is_over(int) override { return true; }
-  std::vector<double> gather(std::vector<double> const& numbers) override { return numbers; }
-  std::vector<std::uint64_t> gather(std::vector<std::uint64_t> const& numbers) override { return numbers; }
-  std::vector<std::string> gather(std::string const& text) override { return {text}; }
-  std::vector<double> gather_on_root(std::vector<double> const& numbers) override { return numbers; }
-  bool reaches_memory_of(Backend) const override { return true; }
-  void gather_parts(std::byte*, std::vector<std::size_t> const&) override {}
-};
-
 } // namespace
 
 std::shared_ptr<RankExchange> exchange_between_ranks([[maybe_unused]] bool through_host) {
 #if VARVE_HAVE_MPI
   if (mpi_runs()) return std::make_shared<MpiExchange>(through_host);
 #endif
-  return std::make_shared<LoneExchange>();
+  return std::make_shared<RankExchange>();
 }
 
 } // namespace varve

@@ -154,7 +154,7 @@ private:
   Array<std::uint32_t> places_;
 };
 
-/// Carries out a change of the pattern (network/pattern_change.hpp) of weights on a device, whose optimizer has this
+/// Carries out a change of the pattern (passes/regrow.hpp) of weights on a device, whose optimizer has this
 /// state (with all moments). `forward(micro)` runs the forward pass of a micro-batch of the mini-batch whose gradients
 /// decide where PatternKind::rigl grows edges. With several ranks, each computes everything and gets the same result.
 template <class Scalar>

@@ -8,8 +8,8 @@
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
-#include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
+#include "passes/regrow.hpp"
 #include "plan/names.hpp"
 
 #include <cstddef>
@@ -79,8 +79,8 @@ public:
 };
 
 /// A network in training on a device, and sets of samples with their answers. All results are bitwise equal to
-/// ReferenceTraining (reference/train.hpp) on every backend. With several ranks, all functions are collectives: all
-/// ranks call them with the same arguments and in the same order, and all get the same results.
+/// ReferenceTraining (tests/reference/train.hpp) on every backend. With several ranks, all functions are collectives:
+/// all ranks call them with the same arguments and in the same order, and all get the same results.
 class Training {
 public:
   virtual ~Training() = default;

@@ -55,14 +55,13 @@ std::array<EngineOption, 5> const options = {{
      "varve, or another one for comparison"},
     {"formats", "formats", nullptr, &NamedOptions::formats,
      [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
-     [] { return names_of(all_formats()); }, "formats in which layers may be stored, with commas between"},
+     [] { return names_of(all_formats); }, "formats in which layers may be stored, with commas between"},
     {"kernel", "kernel", nullptr, &NamedOptions::kernel,
      [](InferenceOptions& engine, std::string const& value) {
        engine.kernel.reset();
        if (value != "auto") engine.kernel = parse_kernel(value);
      },
-     [] { return names_of(all_kernels()); },
-     "use this kernel for every layer that supports it (auto: chosen per layer)"},
+     [] { return names_of(all_kernels); }, "use this kernel for every layer that supports it (auto: chosen per layer)"},
 }};
 
 } // namespace

@@ -1,13 +1,15 @@
 #include "network/analysis.hpp"
 
+#include "core/buffer_pool.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
-#include <cstdint>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 
@@ -15,66 +17,54 @@ namespace varve {
 
 namespace {
 
-std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
-
 /// Folds a word into a hash. Collisions are harmless: outputs with equal hashes are compared in full.
 std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
   return hash ^ (hash >> 29U);
 }
 
-/// Two outputs of a layer have the same pattern if they read the same inputs.
-struct PatternIdentity {
-  Layer const& layer;
+bool are_equal(ComparedOutput const& one, ComparedOutput const& other) {
+  return same_bits(one.bias, other.bias) && std::ranges::equal(one.inputs, other.inputs) &&
+         std::ranges::equal(one.weights, other.weights, same_bits);
+}
 
-  std::uint64_t hash(std::size_t output) const {
-    std::uint64_t hash = 0;
-    for (auto const input : layer.weights.row_columns(output)) hash = hash_with(hash, input);
-    return hash;
-  }
-  bool equal(std::size_t one, std::size_t other) const {
-    return std::ranges::equal(layer.weights.row_columns(one), layer.weights.row_columns(other));
-  }
-};
+/// Calls work(output) for all outputs on all host threads.
+template <class Work>
+void for_each_output(std::size_t num_outputs, Work const& work) {
+  constexpr std::size_t at_a_time = 256;
+  for_each_on_host_threads((num_outputs + at_a_time - 1) / at_a_time, [&](std::size_t part) {
+    auto const last = std::min(num_outputs, (part + 1) * at_a_time);
+    for (auto output = part * at_a_time; output < last; ++output) work(output);
+  });
+}
 
-/// Two outputs of a layer are the same neuron if they have the same inputs, weights and bias.
-struct NeuronIdentity {
-  Layer const& layer;
-
-  std::uint64_t hash(std::size_t output) const {
-    std::uint64_t hash = hash_with(PatternIdentity{layer}.hash(output), bits_of(layer.bias_of(output)));
-    if (layer.weights.values.size() == 1) return hash;
-    auto const& pointers = layer.weights.row_pointers;
-    for (EdgeOffset edge = pointers[output]; edge < pointers[output + 1]; ++edge) {
-      hash = hash_with(hash, bits_of(layer.weights.values[edge]));
-    }
-    return hash;
+/// For each output the first one with the same hash.
+std::vector<NeuronIndex> firsts_of_hashes(std::vector<std::uint64_t> const& hashes) {
+  constexpr auto nobody = std::numeric_limits<NeuronIndex>::max();
+  constexpr std::uint64_t mix = 0x9e3779b97f4a7c15U; // 2^64 / golden ratio: takes all bits of a hash into the highest
+  auto const bits = static_cast<int>(std::bit_width(2 * hashes.size()));
+  auto table = BufferPool<NeuronIndex>::of_process().take(std::size_t{1} << bits); // at least half of it stays empty
+  std::ranges::fill(table, nobody);
+  auto firsts = BufferPool<NeuronIndex>::of_process().take(hashes.size());
+  for (NeuronIndex output = 0; output < hashes.size(); ++output) {
+    auto place = static_cast<std::size_t>((hashes[output] * mix) >> (64 - bits));
+    while (table[place] != nobody && hashes[table[place]] != hashes[output]) place = (place + 1) % table.size();
+    if (table[place] == nobody) table[place] = output;
+    firsts[output] = table[place];
   }
-  bool equal(std::size_t one, std::size_t other) const {
-    if (bits_of(layer.bias_of(one)) != bits_of(layer.bias_of(other))) return false;
-    if (!PatternIdentity{layer}.equal(one, other)) return false;
-    EdgeOffset const first = layer.weights.row_pointers[one];
-    EdgeOffset const second = layer.weights.row_pointers[other];
-    for (EdgeOffset edge = 0; edge < layer.weights.row_size(one); ++edge) {
-      if (bits_of(layer.weights.value(first + edge)) != bits_of(layer.weights.value(second + edge))) return false;
-    }
-    return true;
-  }
-};
+  BufferPool<NeuronIndex>::of_process().recycle(std::move(table));
+  return firsts;
+}
 
-/// For each output the first one that equals it. Each output is hashed once; outputs with equal hashes are compared in
-/// full.
-template <class Identity>
-std::vector<NeuronIndex> firsts_of(std::size_t num_outputs, Identity const& identity) {
-  std::vector<std::uint64_t> hashes(num_outputs);
-  for (std::size_t output = 0; output < num_outputs; ++output) hashes[output] = identity.hash(output);
-  auto const hash = [&](NeuronIndex output) { return static_cast<std::size_t>(hashes[output]); };
-  auto const equal = [&](NeuronIndex one, NeuronIndex other) {
-    return hashes[one] == hashes[other] && identity.equal(one, other);
+/// For each output the first equal one, if outputs of one hash may differ.
+std::vector<NeuronIndex> firsts_of_colliding(std::vector<std::uint64_t> const& hashes, CompareOutput const& output) {
+  auto const hash_of = [&](NeuronIndex number) { return static_cast<std::size_t>(hashes[number]); };
+  auto const is_same = [&](NeuronIndex one, NeuronIndex other) {
+    return hashes[one] == hashes[other] && are_equal(output(one), output(other));
   };
-  std::unordered_set<NeuronIndex, decltype(hash), decltype(equal)> distinct(0, hash, equal);
-  std::vector<NeuronIndex> firsts(num_outputs);
-  for (NeuronIndex output = 0; output < num_outputs; ++output) firsts[output] = *distinct.insert(output).first;
+  std::unordered_set<NeuronIndex, decltype(hash_of), decltype(is_same)> distinct(0, hash_of, is_same);
+  std::vector<NeuronIndex> firsts(hashes.size());
+  for (NeuronIndex number = 0; number < firsts.size(); ++number) firsts[number] = *distinct.insert(number).first;
   return firsts;
 }
 
@@ -109,8 +99,7 @@ std::size_t count_unread_inputs(SparseMatrix const& weights) {
 
 bool has_equal_weights(SparseMatrix const& weights) {
   if (weights.num_entries() < 2) return false;
-  auto const first = bits_of(weights.values.front());
-  return std::ranges::all_of(weights.values, [&](double value) { return bits_of(value) == first; });
+  return std::ranges::all_of(weights.values, [&](double value) { return same_bits(value, weights.values.front()); });
 }
 
 NetworkAnalysis sum_of(std::vector<LayerAnalysis> layers) {
@@ -136,24 +125,55 @@ NetworkAnalysis sum_of(std::vector<LayerAnalysis> layers) {
 
 } // namespace
 
+std::uint64_t output_hash(ComparedOutput const& output) {
+  auto hash = hash_with(output.inputs.size(), std::bit_cast<std::uint64_t>(output.bias));
+  for (NeuronIndex const input : output.inputs) hash = hash_with(hash, input);
+  for (double const weight : output.weights) hash = hash_with(hash, std::bit_cast<std::uint64_t>(weight));
+  return hash;
+}
+
+std::vector<NeuronIndex> firsts_of_equals(std::size_t num_outputs, CompareOutput const& output, OutputHash hash) {
+  auto hashes = BufferPool<std::uint64_t>::of_process().take(num_outputs);
+  for_each_output(num_outputs, [&](std::size_t number) { hashes[number] = hash(output(number)); });
+  auto firsts = firsts_of_hashes(hashes);
+  std::atomic<bool> do_differ = false; // hardly ever do two outputs of one hash differ
+  for_each_output(num_outputs, [&](std::size_t number) {
+    if (firsts[number] != number && !do_differ && !are_equal(output(number), output(firsts[number]))) do_differ = true;
+  });
+  if (do_differ) firsts = firsts_of_colliding(hashes, output);
+  BufferPool<std::uint64_t>::of_process().recycle(std::move(hashes));
+  return firsts;
+}
+
+std::vector<NeuronIndex> firsts_of_equals(Layer const& layer, OutputHash hash) {
+  bool const shares_weight = layer.weights.values.size() == 1;
+  auto const output = [&](std::size_t number) -> ComparedOutput {
+    auto const list = layer.weights.row_columns(number);
+    if (shares_weight) return {list, {}, layer.bias_of(number)};
+    return {
+        list, {layer.weights.values.data() + layer.weights.row_pointers[number], list.size()}, layer.bias_of(number)};
+  };
+  return firsts_of_equals(layer.num_outputs(), output, hash);
+}
+
+std::vector<NeuronIndex> firsts_of_equal_lists(SparseMatrix const& matrix) {
+  return firsts_of_equals(matrix.num_rows, [&](std::size_t row) { return ComparedOutput{matrix.row_columns(row)}; });
+}
+
 LayerAnalysis analyse(Layer const& layer) {
   LayerAnalysis analysis;
   analysis.num_inputs = layer.num_inputs();
   analysis.num_outputs = layer.num_outputs();
   analysis.num_edges = layer.num_edges();
   measure_degrees(layer.weights, analysis);
-  auto const patterns = group_sizes(firsts_of(layer.num_outputs(), PatternIdentity{layer}));
+  auto const patterns = group_sizes(firsts_of_equal_lists(layer.weights));
   analysis.num_pattern_groups = num_groups(patterns);
   if (!patterns.empty()) analysis.largest_pattern_group = std::ranges::max(patterns);
-  analysis.num_distinct_neurons = num_groups(group_sizes(firsts_of_equal_outputs(layer)));
+  analysis.num_distinct_neurons = num_groups(group_sizes(firsts_of_equals(layer)));
   analysis.num_unread_inputs = count_unread_inputs(layer.weights);
   analysis.is_iso = has_equal_weights(layer.weights);
   analysis.keeps_zero = keeps_zero(layer);
   return analysis;
-}
-
-std::vector<NeuronIndex> firsts_of_equal_outputs(Layer const& layer) {
-  return firsts_of(layer.num_outputs(), NeuronIdentity{layer});
 }
 
 NetworkAnalysis analyse(NetworkSource const& source) {

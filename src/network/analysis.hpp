@@ -3,6 +3,9 @@
 #include "network/network.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 namespace varve {
@@ -47,9 +50,27 @@ struct NetworkAnalysis {
 /// Analyses a valid layer in time linear in its edges, inputs and outputs.
 LayerAnalysis analyse(Layer const& layer);
 
-/// For each output of a valid layer the first output that equals it in input list, weights and bias, bit for bit. Equal
-/// outputs have equal values in any arithmetic.
-std::vector<NeuronIndex> firsts_of_equal_outputs(Layer const& layer);
+/// What outputs are compared by. `weights`: one per input, or none if all outputs that are compared have the same.
+struct ComparedOutput {
+  std::span<NeuronIndex const> inputs;
+  std::span<double const> weights = {};
+  double bias = 0.0;
+};
+using CompareOutput = std::function<ComparedOutput(std::size_t)>;
+
+/// The hash of an output; outputs with equal hashes are compared in full. Only tests that want collisions use another.
+using OutputHash = std::uint64_t (*)(ComparedOutput const&);
+std::uint64_t output_hash(ComparedOutput const& output);
+
+/// For each of num_outputs outputs the first one that equals it, bit for bit. All host threads compare.
+std::vector<NeuronIndex> firsts_of_equals(std::size_t num_outputs, CompareOutput const& output,
+                                          OutputHash hash = output_hash);
+
+/// The same of a valid layer. Equal outputs have equal values in any arithmetic.
+std::vector<NeuronIndex> firsts_of_equals(Layer const& layer, OutputHash hash = output_hash);
+
+/// For each row of a matrix the first one with the same columns.
+std::vector<NeuronIndex> firsts_of_equal_lists(SparseMatrix const& matrix);
 
 /// Analyses every layer; a few layers are in memory at a time, one per host thread. Throws what the source throws, and
 /// InputError if a layer does not take as many inputs as the layer before it has outputs.

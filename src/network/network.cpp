@@ -18,6 +18,26 @@ bool Activation::keeps_zero(double bias) const {
   return slope > 0.0 ? bias == 0.0 : bias <= 0.0;
 }
 
+Layer outputs_of(Layer const& layer, std::span<NeuronIndex const> outputs) {
+  SparseMatrix const& all = layer.weights;
+  Layer part{{}, {}, layer.activation};
+  SparseMatrix& weights = part.weights;
+  weights.num_rows = outputs.size();
+  weights.num_columns = all.num_columns;
+  bool const shares_weight = all.values.size() == 1;
+  if (shares_weight) weights.values = all.values;
+  for (NeuronIndex const output : outputs) {
+    auto const inputs = all.row_columns(output);
+    weights.column_indices.insert(weights.column_indices.end(), inputs.begin(), inputs.end());
+    weights.row_pointers.push_back(weights.num_entries());
+    part.bias.push_back(layer.bias_of(output));
+    if (shares_weight) continue;
+    auto const first = all.values.begin() + static_cast<std::ptrdiff_t>(all.row_pointers[output]);
+    weights.values.insert(weights.values.end(), first, first + static_cast<std::ptrdiff_t>(inputs.size()));
+  }
+  return part;
+}
+
 bool keeps_zero(Layer const& layer) {
   return std::ranges::all_of(layer.bias, [&](double bias) { return layer.activation.keeps_zero(bias); });
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct Layer {
 
   bool operator==(Layer const&) const = default;
 };
+
+/// The layer that consists of these outputs, in this order, with one bias each.
+Layer outputs_of(Layer const& layer, std::span<NeuronIndex const> outputs);
 
 /// True if a sample without a nonzero activation still has none after this layer.
 bool keeps_zero(Layer const& layer);

@@ -2,19 +2,24 @@
 
 #include "core/buffer_pool.hpp"
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 #include "network/layer_memory.hpp"
-#include "passes/equal_neurons.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
 
+/// The number of chunks into which `rows` rows are divided among host threads.
+std::size_t num_row_chunks(std::size_t rows) {
+  constexpr std::size_t min_rows_per_chunk = 256;
+  constexpr std::size_t chunks_per_thread = 4;
+  return std::clamp<std::size_t>(rows / min_rows_per_chunk, 1, chunks_per_thread * num_host_threads());
+}
+
 /// Decides what each row becomes, and counts merged and constant neurons.
-void map_outputs(RenamedRows const& rows, Activation const& activation, OutputPasses passes, NeuronHash hash,
+void map_outputs(RenamedRows const& rows, Activation const& activation, OutputPasses passes, OutputHash hash,
                  RewrittenLayer& result) {
   auto& map = result.outputs;
   map.num_before = rows.size();
@@ -104,7 +109,7 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
 } // namespace
 
 std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firsts, NeuronMap const& inputs,
-                                      OutputPasses passes, NeuronHash hash) {
+                                      OutputPasses passes, OutputHash hash) {
   // Outputs that are equal in the source are merged first: this saves renaming each of them.
   std::size_t const num_outputs = layer.num_outputs();
   if (!passes.merge_neurons || firsts.empty()) firsts = ascending(num_outputs);
@@ -184,26 +189,10 @@ std::vector<bool> unless_all_read(SparseMatrix const& weights) {
 
 void keep_outputs(Layer& layer, std::vector<bool> const& is_kept) {
   VARVE_REQUIRE(is_kept.size() == layer.num_outputs(), "one mark for each output");
-  if (std::ranges::find(is_kept, true) == is_kept.end()) {
-    layer = stand_in(layer.num_inputs(), layer.activation);
-    return;
-  }
-  auto const& weights = layer.weights;
-  Layer kept;
-  kept.weights.num_columns = weights.num_columns;
-  kept.bias.clear();
-  kept.activation = layer.activation;
-  for (std::size_t output = 0; output < is_kept.size(); ++output) {
-    if (!is_kept[output]) continue;
-    for (EdgeOffset edge = weights.row_pointers[output]; edge < weights.row_pointers[output + 1]; ++edge) {
-      kept.weights.column_indices.push_back(weights.column_indices[edge]);
-      kept.weights.values.push_back(weights.value(edge));
-    }
-    kept.weights.row_pointers.push_back(kept.weights.num_entries());
-    kept.bias.push_back(layer.bias_of(output));
-  }
-  kept.weights.num_rows = kept.bias.size();
-  layer = std::move(kept);
+  std::vector<NeuronIndex> kept;
+  for (NeuronIndex output = 0; output < is_kept.size(); ++output)
+    if (is_kept[output]) kept.push_back(output);
+  layer = kept.empty() ? stand_in(layer.num_inputs(), layer.activation) : outputs_of(layer, kept);
   make_canonical(layer);
 }
 

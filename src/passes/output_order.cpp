@@ -1,36 +1,24 @@
 #include "passes/output_order.hpp"
 
+#include "network/analysis.hpp"
+
 #include <algorithm>
 #include <iterator>
-#include <unordered_map>
+#include <span>
 
 namespace varve {
 namespace {
 
-std::uint64_t hash_of(std::span<NeuronIndex const> inputs) {
-  std::uint64_t hash = 0xcbf29ce484222325U; // FNV-1a by words, with an extra shift
-  for (NeuronIndex const input : inputs) {
-    hash = (hash ^ input) * 0x100000001b3U;
-    hash ^= hash >> 29U;
-  }
-  return hash;
-}
-
 /// Groups the outputs by input list, in order of first appearance.
 std::vector<std::vector<NeuronIndex>> group(SparseMatrix const& weights) {
+  auto const firsts = firsts_of_equal_lists(weights);
   std::vector<std::vector<NeuronIndex>> groups;
-  std::unordered_map<std::uint64_t, std::vector<std::size_t>> groups_of_hash;
-  for (std::size_t output = 0; output < weights.num_rows; ++output) {
-    auto const inputs = weights.row_columns(output);
-    auto& candidates = groups_of_hash[hash_of(inputs)];
-    auto const found = std::ranges::find_if(
-        candidates, [&](std::size_t g) { return std::ranges::equal(weights.row_columns(groups[g].front()), inputs); });
-    if (found != candidates.end()) {
-      groups[*found].push_back(static_cast<NeuronIndex>(output));
-    } else {
-      candidates.push_back(groups.size());
-      groups.push_back({static_cast<NeuronIndex>(output)});
-    }
+  std::vector<std::size_t> group_of(firsts.size());
+  for (NeuronIndex output = 0; output < firsts.size(); ++output) {
+    bool const is_first = firsts[output] == output;
+    group_of[output] = is_first ? groups.size() : group_of[firsts[output]];
+    if (is_first) groups.emplace_back();
+    groups[group_of[output]].push_back(output);
   }
   return groups;
 }

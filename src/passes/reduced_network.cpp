@@ -2,9 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
-#include "network/layer_memory.hpp"
-#include "passes/equal_neurons.hpp"
-#include "passes/layer_rewrite.hpp"
 
 #include <utility>
 
@@ -23,7 +20,7 @@ bool any(NetworkPasses passes) { return passes.merge_neurons || passes.fold_cons
 } // namespace
 
 ReducedNetwork::ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes,
-                               std::size_t ahead_bytes, NeuronHash hash)
+                               std::size_t ahead_bytes, OutputHash hash)
     : source_(source) {
   Stopwatch const stopwatch;
   bool const is_rewritten = any(passes) && sweep_forwards(passes, keep_bytes, ahead_bytes, hash);
@@ -60,7 +57,7 @@ LayersAhead::StudiedLayer ReducedNetwork::next_of_source(LayersAhead& ahead, std
 }
 
 bool ReducedNetwork::sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes,
-                                    NeuronHash hash) {
+                                    OutputHash hash) {
   entries_.resize(num_layers());
   LayersAhead ahead(source_, ahead_bytes, [&](Layer const& layer) {
     return passes.merge_neurons ? firsts_of_equals(layer, hash) : std::vector<NeuronIndex>();

@@ -62,7 +62,7 @@ public:
   /// Throws what the source throws, and InputError if a layer does not take as many inputs as the layer before it has
   /// outputs.
   ReducedNetwork(NetworkSource const& source, NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes = 0,
-                 NeuronHash hash = neuron_hash);
+                 OutputHash hash = output_hash);
 
   std::string name() const override { return source_.name(); }
   std::size_t num_layers() const override { return source_.num_layers(); }
@@ -88,7 +88,7 @@ private:
   };
 
   /// Returns false if a sum was too large; then only a part of the network has been rewritten.
-  bool sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes, NeuronHash hash);
+  bool sweep_forwards(NetworkPasses passes, std::size_t keep_bytes, std::size_t ahead_bytes, OutputHash hash);
   void sweep_backwards();
   /// Uses the source unchanged; counts its neurons and edges.
   void take_source(std::size_t ahead_bytes);

@@ -9,6 +9,7 @@
 #include "plan/names.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -130,54 +131,9 @@ public:
   LayerChoice of_strip(Layer const& strip, LayerChoice choice) const;
 
 private:
-  struct LayerCase; ///< a layer and properties that decide the choice
+  struct Rules; ///< the device, the request, and what follows from them
 
-  bool may_use(FormatName name) const;
-  bool is_last(FormatName name) const;
-  bool may_run(KernelName kernel) const { return request_.kernel.value_or(kernel) == kernel; }
-  bool fits_fused(std::size_t width) const;
-  bool fits_wide_tiles(std::size_t width) const;
-  bool is_within(FusedTile tile, std::size_t width) const;
-  bool has_room_in_small_tiles() const;
-  bool leaves_threads_idle_in_blocks(std::size_t width) const;
-
-  std::optional<Encoding> as_small_batch(Layer const& layer) const;
-  Encoding in_small_batch_slices(Layer const& layer) const;
-  Encoding in_small_batch_blocks(Layer const& layer, KernelName kernel) const;
-  std::optional<Encoding> as_spread_blocks(Layer const& layer) const;
-  bool spreads_single_samples() const; ///< the split-output kernel has tiles of one sample
-  std::optional<Encoding> as_spread(LayerCase const& layer_case) const;
-  std::optional<Encoding> single_outputs_if_underfilled(LayerCase const& layer_case) const;
-  std::optional<Encoding> as_dense(LayerCase const& layer_case) const;
-  bool may_gain_from_dense(SparseMatrix const& matrix) const;
-  std::optional<Encoding> as_blocks(LayerCase const& layer_case) const;
-  std::optional<Encoding> as_blocks_of(LayerCase const& layer_case, EllShape const& shape, KernelName kernel) const;
-  std::optional<Encoding> as_stages(LayerCase const& layer_case) const;
-  std::optional<Encoding> in_wide_tiles(LayerCase const& layer_case) const;
-  std::optional<Encoding> as_singles(LayerCase const& layer_case) const;
-  bool is_cheap_to_fuse(LayerChoice const& choice, LayerCase const& layer_case) const;
-  Encoding as_rows(LayerCase const& layer_case) const;
-  Encoding in_singles(LayerCase const& layer_case, KernelName kernel) const;
-  Encoding in_singles(LayerCase const& layer_case, KernelName kernel, std::vector<NeuronIndex> order) const;
-  Encoding in_ell(LayerCase const& layer_case, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
-                  EllSize const& size, KernelName kernel) const;
-
-  bool is_stationary(LayerChoice const& choice, std::size_t max_chunks) const;
-  bool needs_rows(Layer const& layer) const; ///< because of its curve, which other kernels do not compute
-  bool can_be_spread(LayerCase const& layer_case) const;
-  FusedTile fused_tile_of(Layer const& layer, EllShape const& shape, EllSize const& size) const;
-  std::size_t tile_samples_of(LayerChoice const& choice) const;
-  std::size_t range_inputs_of(Layer const& layer, std::size_t tile_samples) const;
-  bool has_ranges(Layer const& layer) const { return range_inputs_of(layer, device_.direct_tile_samples) > 0; }
-  bool has_small_batch_kernel() const;
-  bool suits_small_batch_kernel() const;
-  bool takes_few_samples() const; ///< the smaller tiles of the direct kernel hold all expected samples
-
-  DeviceTraits device_;
-  PlanRequest request_;
-  bool has_few_samples_;     ///< no fused kernel: too few samples for it, or the split-output kernel is requested
-  bool takes_small_batches_; ///< the small-batch kernel computes all layers that it can
-  bool spreads_;             ///< the split-output kernel, instead of the fused one, computes all layers that it can
+  std::shared_ptr<Rules const> rules_;
 };
 
 } // namespace varve

@@ -12,20 +12,21 @@ namespace {
 /// Seconds of a launch of any neighbouring layers of a run.
 class LaunchSeconds {
 public:
-  LaunchSeconds(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
+  LaunchSeconds(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
       : layers_(layers), live_(live), costs_(costs), stored_(layers.size() + 1, 0.0) {
-    for (std::size_t i = 0; i < layers.size(); ++i) stored_[i + 1] = stored_[i] + layers[i].num_stored;
+    for (std::size_t i = 0; i < layers.size(); ++i)
+      stored_[i + 1] = stored_[i] + static_cast<double>(layers[i].choice.num_stored);
   }
 
   /// Seconds of one launch of layers [first, last).
   double of(std::size_t first, std::size_t last) const {
     double const computed = std::max(live_[first], costs_.full) * (stored_[last] - stored_[first]);
-    double const moved = live_[last] * layers_[last - 1].num_outputs;
+    double const moved = live_[last] * static_cast<double>(layers_[last - 1].num_outputs);
     return costs_.launch + costs_.weight * computed + costs_.moved_value * moved;
   }
 
 private:
-  std::span<FusedLayer const> layers_;
+  std::span<PlannedLayer const> layers_;
   std::span<double const> live_;
   LaunchCosts const& costs_;
   std::vector<double> stored_; ///< [layer]: stored weights of all layers before it
@@ -47,7 +48,7 @@ std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t
   return shares;
 }
 
-double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
+double seconds_of(std::vector<std::size_t> const& cuts, std::span<PlannedLayer const> layers,
                   std::span<double const> live, LaunchCosts const& costs) {
   LaunchSeconds const launch(layers, live, costs);
   double seconds = 0.0;
@@ -59,7 +60,7 @@ double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer con
   return seconds + launch.of(first, layers.size());
 }
 
-LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
+LaunchCuts choose_cuts(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
   LaunchSeconds const launch(layers, live, costs);
   // Dynamic programming. least[i]: least seconds of the first i layers; from[i]: first layer of their last launch.
   std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
@@ -81,12 +82,6 @@ LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double cons
 
 namespace {
 
-std::vector<LayerCaps> caps_of(std::vector<PlannedLayer> const& layers) {
-  std::vector<LayerCaps> caps;
-  for (auto const& layer : layers) caps.push_back({layer.cap, layer.kept_cap});
-  return caps;
-}
-
 std::size_t num_layers_that_may_revive(std::vector<PlannedLayer> const& layers) {
   std::size_t count = 0;
   for (std::size_t number = 0; number < layers.size(); ++number) {
@@ -101,7 +96,7 @@ LaunchCutter::LaunchCutter(std::vector<PlannedLayer> layers, DeviceTraits const&
     : layers_(std::move(layers)),
       device_(device),
       request_(request),
-      saturates_from_(request.finds_saturated ? find_saturation(caps_of(layers_)) : layers_.size()),
+      saturates_from_(request.finds_saturated ? find_saturation(layers_) : layers_.size()),
       dead_for_ever_(num_layers_that_may_revive(layers_)) {
   constexpr std::size_t layers_of_many = 8;
   for (std::size_t number = dead_for_ever_ + layers_of_many; seeks_saturated() && number < layers_.size(); ++number) {
@@ -262,13 +257,10 @@ bool LaunchCutter::learn(std::vector<LiveShare> const& known, std::size_t num_sa
 std::pair<LaunchCuts, double> LaunchCutter::cut_run(std::size_t first, std::size_t last,
                                                     std::vector<double> const& live) const {
   if (first == last) return {};
-  std::vector<FusedLayer> layers;
+  auto const layers = std::span(layers_).subspan(first, last - first);
   std::vector<std::size_t> cuts_so_far;
-  for (std::size_t number = first; number < last; ++number) {
-    auto const& layer = layers_[number];
-    layers.push_back({static_cast<double>(layer.choice.num_stored), static_cast<double>(layer.num_outputs)});
-    if (number > first && is_cut_before(number)) cuts_so_far.push_back(number - first);
-  }
+  for (std::size_t number = first + 1; number < last; ++number)
+    if (is_cut_before(number)) cuts_so_far.push_back(number - first);
   auto const& traits = device_.fused_with(layers_[first].choice.fused_tile);
   FormatName const format = layers_[first].choice.format;
   bool const has_blocks = format == FormatName::pattern_blocks || format == FormatName::dense;
@@ -297,7 +289,7 @@ double kept_cap(Layer const& layer) {
 template double kept_cap<float>(Layer const&);
 template double kept_cap<double>(Layer const&);
 
-std::size_t find_saturation(std::vector<LayerCaps> const& layers) {
+std::size_t find_saturation(std::vector<PlannedLayer> const& layers) {
   std::size_t from = layers.size();
   if (from == 0) return from;
   double const cap = layers.back().kept_cap;

@@ -21,25 +21,6 @@ struct LiveShare {
 /// samples leave at a constant rate between two known shares, and none leave after the last one.
 std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t num_layers);
 
-/// A layer that may be joined with its neighbours in one launch.
-struct FusedLayer {
-  double num_stored = 0.0; ///< stored weights, padding included
-  double num_outputs = 0.0;
-};
-
-/// Where a run of layers is cut into launches.
-struct LaunchCuts {
-  std::vector<std::size_t> cuts; ///< the layers that begin a launch, except layer 0; ascending
-  double seconds = 0.0;          ///< time of the whole run
-};
-
-/// The seconds of a run with these cuts. live: samples before each layer, and after the last one.
-double seconds_of(std::vector<std::size_t> const& cuts, std::span<FusedLayer const> layers,
-                  std::span<double const> live, LaunchCosts const& costs);
-
-/// The cuts with the least time of a run, by dynamic programming in time quadratic in the number of layers.
-LaunchCuts choose_cuts(std::span<FusedLayer const> layers, std::span<double const> live, LaunchCosts const& costs);
-
 /// A strip of a layer, which is a separate launch.
 struct PlannedStrip {
   OutputStrip outputs;
@@ -57,6 +38,20 @@ struct PlannedLayer {
   std::size_t segment = 0;          ///< segment of streamed weights that holds the layer
   std::vector<PlannedStrip> strips; ///< in order, if the layer is too large for the device; else empty
 };
+
+/// Where a run of layers is cut into launches.
+struct LaunchCuts {
+  std::vector<std::size_t> cuts; ///< the layers that begin a launch, except layer 0; ascending
+  double seconds = 0.0;          ///< time of the whole run
+};
+
+/// The seconds of a run of layers that one launch may join, with these cuts. live: samples before each layer, and after
+/// the last one.
+double seconds_of(std::vector<std::size_t> const& cuts, std::span<PlannedLayer const> layers,
+                  std::span<double const> live, LaunchCosts const& costs);
+
+/// The cuts with the least time of a run, by dynamic programming in time quadratic in the number of layers.
+LaunchCuts choose_cuts(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs);
 
 /// One launch of a kernel for one or more consecutive layers, and what happens to the samples after it.
 struct Step {
@@ -145,15 +140,9 @@ double kept_cap(Layer const& layer);
 extern template double kept_cap<float>(Layer const&);
 extern template double kept_cap<double>(Layer const&);
 
-/// The properties of one layer that find_saturation() needs.
-struct LayerCaps {
-  double cap = 0.0;      ///< cap of the layer; 0 if it has none
-  double kept_cap = 0.0; ///< result of kept_cap() for the layer
-};
-
 /// The smallest number of layers, from 1, after which a saturated sample, whose activations all equal the cap of the
 /// last layer, stays saturated to the end, so that its last activations are known without computing them: the layer
 /// before has this cap, and all later layers have and keep it. The number of layers if there is no smaller one.
-std::size_t find_saturation(std::vector<LayerCaps> const& layers);
+std::size_t find_saturation(std::vector<PlannedLayer> const& layers);
 
 } // namespace varve

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,16 @@ struct FormatEntry {
   char const* text;   ///< name in the text of a plan
 };
 
+/// All formats, in the order in which the plan prefers them.
+inline constexpr std::array all_formats = {
+    FormatEntry{FormatName::cones, "cones", "programs"},
+    FormatEntry{FormatName::dense, "dense", "dense blocks"},
+    FormatEntry{FormatName::pattern_blocks, "pattern_blocks", "pattern blocks"},
+    FormatEntry{FormatName::staged_blocks, "staged_blocks", "staged blocks"},
+    FormatEntry{FormatName::sliced_ell, "sliced_ell", "sliced ELL"},
+    FormatEntry{FormatName::csr, "csr", "CSR"},
+};
+
 /// The names of a kernel.
 struct KernelEntry {
   KernelName kernel;
@@ -42,21 +53,30 @@ struct KernelEntry {
   bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
 };
 
-/// All formats, in the order in which the plan prefers them.
-std::span<FormatEntry const> all_formats();
-
-std::span<KernelEntry const> all_kernels();
+/// All kernels, in the order of their enumerators.
+inline constexpr std::array all_kernels = {
+    KernelEntry{KernelName::direct, "direct", "varve::direct_forward", true, false},
+    KernelEntry{KernelName::stationary, "stationary", "varve::stationary_forward", true, true},
+    KernelEntry{KernelName::staged, "staged", "varve::staged_forward", true, true},
+    KernelEntry{KernelName::fused, "fused", "varve::fused_forward", true, true},
+    KernelEntry{KernelName::dense, "dense", "varve::dense_forward", true, false},
+    KernelEntry{KernelName::cones, "cones", "varve::cone_forward", true, true},
+    KernelEntry{KernelName::split_output, "split_output", "varve::split_output_forward", true, false},
+    KernelEntry{KernelName::small_batch, "small_batch", "varve::small_batch_forward", true, false},
+    KernelEntry{KernelName::bits, "bits", "varve::binary_forward", false, false},
+    KernelEntry{KernelName::counts, "counts", "varve::counted_forward", false, false},
+    KernelEntry{KernelName::entries, "entries", "varve::entry_forward", false, false},
+};
 
 /// The names of a format, or of a kernel.
-FormatEntry const& entry_of(FormatName format);
-KernelEntry const& entry_of(KernelName kernel);
+constexpr FormatEntry const& entry_of(FormatName format) { return all_formats[static_cast<std::size_t>(format)]; }
+constexpr KernelEntry const& entry_of(KernelName kernel) { return all_kernels[static_cast<std::size_t>(kernel)]; }
+static_assert(std::ranges::all_of(all_formats, [](auto const& entry) { return &entry_of(entry.format) == &entry; }));
+static_assert(std::ranges::all_of(all_kernels, [](auto const& entry) { return &entry_of(entry.kernel) == &entry; }));
 
-/// The name of a format in options: "cones", "dense", "pattern_blocks", "staged_blocks",
-/// "sliced_ell" or "csr".
-std::string to_string(FormatName format);
-
-/// The name of a kernel in options: "direct", "stationary", ...
-std::string to_string(KernelName kernel);
+/// The name of a format, or of a kernel, in options.
+inline std::string to_string(FormatName format) { return entry_of(format).option; }
+inline std::string to_string(KernelName kernel) { return entry_of(kernel).option; }
 
 /// The formats of a comma-separated list ("sliced_ell,csr"); empty for "auto". Throws UsageError that lists the names.
 std::vector<FormatName> parse_formats(std::string const& list);

@@ -51,16 +51,6 @@ std::optional<std::uint64_t> replace(Word const& word, Change const& change) {
 
 } // namespace
 
-std::size_t num_tiles(ProductTiles const& tiles) {
-  auto const lines = capped_add(tiles.num_row_tiles(), tiles.num_column_tiles());
-  return static_cast<std::size_t>(capped_multiply(lines, tiles.num_steps()));
-}
-
-std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key) {
-  auto const line = key.operand == TileKey::Operand::a ? key.tile : tiles.num_row_tiles() + key.tile;
-  return static_cast<std::size_t>(line * tiles.num_steps() + key.step);
-}
-
 TileDirectory::TileDirectory(std::span<std::uint64_t> own, std::vector<std::uint64_t*> peers)
     : own_(own), peers_(std::move(peers)) {}
 
@@ -122,6 +112,12 @@ std::optional<TileDirectory::Pin> TileDirectory::pin(std::size_t tile) {
 void TileDirectory::release(std::size_t tile, Pin const& pin) { Word(peers_[pin.peer][tile]).fetch_sub(1); }
 
 namespace {
+
+/// The number of a tile among those of A and B; each has a word in the directory of each rank.
+std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key) {
+  auto const line = key.operand == TileKey::Operand::a ? key.tile : tiles.num_row_tiles() + key.tile;
+  return static_cast<std::size_t>(line * tiles.num_steps() + key.step);
+}
 
 /// Seconds to wait for a tile that another rank is reading.
 constexpr double min_patience = 0.02;

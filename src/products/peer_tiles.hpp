@@ -17,12 +17,6 @@ namespace varve {
 
 inline constexpr std::size_t max_shared_tiles = std::size_t{1} << 22U;
 
-/// The number of tiles of A and B of a product; each has a word in the directory of each rank.
-std::size_t num_tiles(ProductTiles const& tiles);
-
-/// The number of a tile among them.
-std::size_t number_of_tile(ProductTiles const& tiles, TileKey const& key);
-
 /// Records which devices of a machine hold which tiles of a product, so that devices can copy tiles from each other:
 /// words in memory that all ranks of the machine share, one for each tile on each rank. A word has the slot of the tile
 /// on that rank, whether the tile is coming or ready, how many ranks copy it, and a generation, which changes each time

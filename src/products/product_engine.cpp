@@ -16,8 +16,6 @@ char const* name_of(ProductEvent::What what) {
   return names[static_cast<std::size_t>(what)];
 }
 
-void ProductTimeline::restart() { *this = ProductTimeline(); }
-
 void ProductTimeline::add(ProductEvent const& event) {
   auto& events = kinds_[static_cast<std::size_t>(event.what)];
   events.push_back(event);
@@ -59,9 +57,6 @@ ProductDevice device_of(ProductKernels<Scalar> const& kernels, std::size_t memor
           static_cast<std::size_t>(kernels.block_columns()), memory_limit};
 }
 
-/// `count`, rounded up to a multiple of `width`.
-std::size_t padded(std::uint64_t count, std::size_t width) { return (count + width - 1) / width * width; }
-
 template <class Number>
 std::span<Number> numbers_of(TileSlot const& slot) {
   return {reinterpret_cast<Number*>(slot.memory.data()), slot.memory.size() / sizeof(Number)};
@@ -89,7 +84,7 @@ ProductEngine<Scalar>::ProductEngine(Backend backend, ProductTiles const& tiles,
 template <class Scalar>
 void ProductEngine<Scalar>::run(Next const& next, Take const& take) {
   ProfilingRegion const region("varve::product");
-  timeline_.restart();
+  timeline_ = {};
   schedule_.begin(std::exchange(all_tiles_came_, false));
   try {
     if (auto const first = next()) {
@@ -138,8 +133,8 @@ template <class Scalar>
 void ProductEngine<Scalar>::make_arrays() {
   if (!buffers_.empty()) return;
   auto const device = device_of(*kernels_, 0);
-  auto const num_sums = padded(std::min(tiles_.tile, tiles_.shape.rows), device.block_rows) *
-                        padded(std::min(tiles_.tile, tiles_.shape.columns), device.block_columns);
+  auto const num_sums = rounded_up(std::min(tiles_.tile, tiles_.shape.rows), device.block_rows) *
+                        rounded_up(std::min(tiles_.tile, tiles_.shape.columns), device.block_columns);
   for (auto& lane : lanes_) {
     lane.sums = new_numbers<Scalar>(device_, "varve::product_sums", num_sums);
     lane.loose = new_numbers<Scalar>(device_, "varve::product_loose", memory_.lane_bytes / sizeof(Scalar) - num_sums);
@@ -254,7 +249,7 @@ template <class Scalar>
 bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile) {
   auto& slot = slots_[tile.slot];
   auto const [block, shape] = schedule_.extent_of(tile.key);
-  auto const packed = padded(static_cast<std::uint64_t>(shape.num_lines), width_of(tile.key)) *
+  auto const packed = rounded_up(static_cast<std::uint64_t>(shape.num_lines), width_of(tile.key)) *
                       static_cast<std::size_t>(shape.depth) * sizeof(Scalar);
   auto const mean_seconds = num_read_ == 0 ? 0.0 : traffic_.read_seconds / static_cast<double>(num_read_);
   auto const begin = timeline_.now();
@@ -308,8 +303,8 @@ void ProductEngine<Scalar>::hand_over(TaskLane& lane, PlannedStep const& step, R
   if (device_.is_host()) {
     lane.lane->fence("varve::product");
   } else {
-    auto const num_sums = padded(static_cast<std::uint64_t>(step.num_rows), device.block_rows) *
-                          padded(static_cast<std::uint64_t>(step.num_columns), device.block_columns);
+    auto const num_sums = rounded_up(static_cast<std::uint64_t>(step.num_rows), device.block_rows) *
+                          rounded_up(static_cast<std::uint64_t>(step.num_columns), device.block_columns);
     lane.lane->copy_to_host(lane.sums_h.data(), lane.sums.data(), num_sums * sizeof(Scalar));
     lane.sums_came->set(*lane.lane);
   }
@@ -353,8 +348,6 @@ auto ProductEngine<Scalar>::waited_for(Wait const& wait) {
 
 template class ProductEngine<float>;
 template class ProductEngine<double>;
-
-bool has_library_product() { return VARVE_HAVE_KOKKOS_KERNELS == 1; }
 
 template <class Scalar>
 ProductDevice product_device(Backend backend, std::size_t memory_limit) {

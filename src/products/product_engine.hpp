@@ -4,7 +4,6 @@
 #include "core/device_numbers.hpp"
 #include "core/host_threads.hpp"
 #include "core/stopwatch.hpp"
-#include "products/finished_tile.hpp"
 #include "products/peer_tiles.hpp"
 #include "products/product_kernels.hpp"
 #include "products/product_schedule.hpp"
@@ -41,13 +40,12 @@ struct ProductEvent {
 /// The name of a kind of event in reports.
 char const* name_of(ProductEvent::What what);
 
-/// The events of a rank, at most `max_of_a_kind` of each kind: if there are more, the shorter half is dropped.
+/// The events of a rank since the start of this object, at most `max_of_a_kind` of each kind: if there are more, the
+/// shorter half is dropped.
 class ProductTimeline {
 public:
   static constexpr std::size_t max_of_a_kind = 1000;
 
-  /// Starts again, at 0 seconds.
-  void restart();
   double now() const { return clock_.seconds(); }
 
   void add(ProductEvent const& event);
@@ -206,9 +204,6 @@ private:
   ProductTimeline timeline_;
   bool all_tiles_came_ = true; ///< all tiles that the schedule planned have arrived: no exception ended the last run
 };
-
-/// True if this build has Kokkos Kernels. Otherwise ProductWay::library throws UsageError.
-bool has_library_product();
 
 /// The properties of a backend for plan_product() and choose_tile(). (float and double)
 template <class Scalar>

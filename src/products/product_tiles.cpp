@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace varve {
@@ -19,8 +21,6 @@ constexpr std::size_t fewest_slots = 2;
 constexpr std::size_t longest_block = 4;   ///< edge of a block, in tiles of C
 constexpr std::uint64_t fewest_rounds = 8; ///< least tasks per lane if there are more than max_lanes lanes
 constexpr std::size_t passing_slots = 4;   ///< slots of tiles that a band streams: one in use, others in flight
-
-std::uint64_t rounded_up(std::uint64_t number, std::uint64_t step) { return (number + step - 1) / step * step; }
 
 /// Rows and columns of tiles.
 struct TileRange {
@@ -74,11 +74,6 @@ ProductMemory parts_of(ProductTiles const& tiles, ProductDevice const& device) {
 }
 
 std::uint64_t divided_up(std::uint64_t number, std::uint64_t part) { return (number + part - 1) / part; }
-
-/// Number of tiles of A and B in all steps.
-std::uint64_t all_tiles(ProductTiles const& tiles) {
-  return capped_multiply(capped_add(tiles.num_row_tiles(), tiles.num_column_tiles()), tiles.num_steps());
-}
 
 /// The plan with the least traffic, so far, for the memory of a device.
 class BestPlan {
@@ -135,7 +130,7 @@ private:
     lines_ = lines;
     best_ = parts_;
     best_->num_lanes = lanes;
-    best_->num_slots = static_cast<std::size_t>(std::min<std::uint64_t>(slots_beside(lanes), all_tiles(tiles_)));
+    best_->num_slots = static_cast<std::size_t>(std::min<std::uint64_t>(slots_beside(lanes), num_tiles(tiles_)));
     best_->order = order;
   }
 
@@ -180,6 +175,10 @@ ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::o
   return {rows, columns, depth};
 }
 
+std::uint64_t num_tiles(ProductTiles const& tiles) {
+  return capped_multiply(capped_add(tiles.num_row_tiles(), tiles.num_column_tiles()), tiles.num_steps());
+}
+
 ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
   constexpr std::uint64_t shortest_step = 64; // each step of a task is a launch
   constexpr std::uint64_t usual_step = 512;   // as fast as longer steps, which need more memory
@@ -221,9 +220,9 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   auto const fits = [&](std::size_t lanes, std::size_t slots) {
     return capped_add(capped_multiply(lanes, memory.lane_bytes), capped_multiply(slots, memory.slot_bytes)) <= limit;
   };
-  auto const num_tiles = all_tiles(tiles);
+  auto const all_tiles = num_tiles(tiles);
   memory.num_lanes = std::min<std::uint64_t>(max_lanes, tiles.num_tasks());
-  while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, num_tiles)))
+  while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, all_tiles)))
     --memory.num_lanes;
   if (!fits(memory.num_lanes, fewest_slots)) {
     throw ResourceError(
@@ -232,8 +231,8 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   }
   auto const rest = limit - memory.num_lanes * memory.lane_bytes;
   memory.num_slots = std::clamp<std::uint64_t>(rest / memory.slot_bytes, fewest_slots,
-                                               std::max<std::uint64_t>(num_tiles, fewest_slots));
-  if (memory.num_slots >= num_tiles || memory.num_lanes == 1) return memory;
+                                               std::max<std::uint64_t>(all_tiles, fewest_slots));
+  if (memory.num_slots >= all_tiles || memory.num_lanes == 1) return memory;
   auto const plan = min_plan(tiles, memory, limit);
   return plan ? *plan : memory;
 }
@@ -256,5 +255,62 @@ std::uint64_t choose_tile(ProductShape const& shape, ProductDevice const& device
   }
   return tile;
 }
+
+namespace {
+
+/// Computes alpha * sum + beta * added for a row.
+template <class Scalar>
+void finish_row(TileSums<Scalar> const& tile, std::uint64_t row, ProductScaling const& scaling, Scalar const* added,
+                Scalar* values) {
+  auto const num_columns = tile.block.num_columns;
+  auto const block_size = tile.block_rows * tile.block_columns;
+  auto const* const first = tile.sums + row / tile.block_rows * tile.blocks_across() * block_size +
+                            row % tile.block_rows * tile.block_columns;
+  for (std::uint64_t begin = 0; begin < num_columns; begin += tile.block_columns) {
+    auto const* const sums = first + begin * tile.block_rows;
+    auto const count = std::min<std::uint64_t>(tile.block_columns, num_columns - begin);
+    for (std::uint64_t column = 0; column < count; ++column) {
+      auto const sum = static_cast<double>(sums[column]);
+      double const value =
+          added == nullptr ? scaling.alpha * sum
+                           : std::fma(scaling.alpha, sum, scaling.beta * static_cast<double>(added[begin + column]));
+      values[begin + column] = static_cast<Scalar>(value) + Scalar(0);
+    }
+  }
+}
+
+template <class Scalar>
+void require_finite(MatrixBlock const& block, std::uint64_t row, Scalar const* values) {
+  if (all_finite(values, static_cast<std::size_t>(block.num_columns))) return;
+  for (std::uint64_t column = 0; column < block.num_columns; ++column) {
+    if (std::isfinite(values[column])) continue;
+    throw InputError(fmt::format("the number of the product in row {}, column {} (from 0) is {}: its sum is too large "
+                                 "for {}",
+                                 block.first_row + row, block.first_column + column, values[column],
+                                 std::is_same_v<Scalar, float> ? "float; try --precision double" : "double"));
+  }
+}
+
+} // namespace
+
+template <class Scalar>
+std::uint64_t finish_tile(TileSums<Scalar> const& sums, ProductScaling const& scaling, Scalar const* added,
+                          Scalar* values) {
+  auto const& block = sums.block;
+  std::atomic<std::uint64_t> hash = 0;
+  for_each_rows(block, [&](std::uint64_t first, std::uint64_t last) {
+    std::uint64_t part = 0;
+    for (auto row = first; row < last; ++row) {
+      auto const place = row * block.num_columns;
+      finish_row(sums, row, scaling, added == nullptr ? nullptr : added + place, values + place);
+      require_finite(block, row, values + place);
+      part += hash_of_row(block, row, values + place);
+    }
+    hash += part;
+  });
+  return hash;
+}
+template std::uint64_t finish_tile(TileSums<float> const&, ProductScaling const&, float const*, float*);
+template std::uint64_t finish_tile(TileSums<double> const&, ProductScaling const&, double const*, double*);
 
 } // namespace varve

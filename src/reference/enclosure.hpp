@@ -2,7 +2,7 @@
 
 #include "core/types.hpp"
 #include "network/sample_set.hpp"
-#include "reference/distinct_layer.hpp"
+#include "reference/infer.hpp"
 
 #include <limits>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "network/sample_set.hpp"
-#include "reference/distinct_layer.hpp"
+#include "reference/infer.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "network/analysis.hpp"
 
 #include <fmt/format.h>
 
@@ -78,6 +79,18 @@ Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_
                                  network.name(), layer.num_inputs()));
   }
   return layer;
+}
+
+DistinctLayer distinct_layer(Layer const& layer) {
+  auto const firsts = firsts_of_equals(layer);
+  std::vector<NeuronIndex> distinct;
+  std::vector<NeuronIndex> place(firsts.size());
+  for (NeuronIndex output = 0; output < firsts.size(); ++output) {
+    bool const is_first = firsts[output] == output;
+    place[output] = is_first ? static_cast<NeuronIndex>(distinct.size()) : place[firsts[output]];
+    if (is_first) distinct.push_back(output);
+  }
+  return {outputs_of(layer, distinct), std::move(place)};
 }
 
 template <class Scalar>

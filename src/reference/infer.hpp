@@ -4,6 +4,7 @@
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
+#include <cstddef>
 #include <vector>
 
 namespace varve {
@@ -11,6 +12,18 @@ namespace varve {
 /// Layer `number` of a network, for samples or activations before it of `num_neurons` neurons. Throws InputError if
 /// they do not fit together.
 Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_t num_neurons);
+
+/// A layer without repeated outputs. Outputs with equal input lists, weights and bias, bit for bit, have equal values
+/// in any arithmetic, so they are computed once; no weights are added up and nothing is rounded.
+struct DistinctLayer {
+  Layer layer;                    ///< shape [distinct outputs, inputs], one bias per output
+  std::vector<NeuronIndex> place; ///< for each output of the source's layer its distinct output
+
+  std::size_t num_outputs() const { return place.size(); }
+};
+
+/// Finds the distinct outputs of a valid layer in time linear in its edges and outputs.
+DistinctLayer distinct_layer(Layer const& layer);
 
 /// Runs samples through a network with plain loops and returns the last activations. This is the reference for
 /// everything else.

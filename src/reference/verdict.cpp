@@ -4,7 +4,6 @@
 #include "core/host_threads.hpp"
 #include "reference/enclosure.hpp"
 #include "reference/exact_activations.hpp"
-#include "reference/infer.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
-#include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
+#include "passes/regrow.hpp"
 
 #include <nlohmann/json.hpp>
 

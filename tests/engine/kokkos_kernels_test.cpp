@@ -3,8 +3,8 @@
 
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
-#include "reference/distinct_layer.hpp"
 #include "reference/enclosure.hpp"
+#include "reference/infer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -115,10 +115,12 @@ TEST(RandomCases, HoldEveryKindOfEnding) {
 /// After how many layers samples are saturated for ever in this precision, if they are.
 template <class Scalar>
 std::size_t saturates_from(Network const& network) {
-  std::vector<LayerCaps> caps;
+  std::vector<PlannedLayer> caps;
   for (auto const& layer : network.layers()) {
     bool const is_capped = layer.activation.kind == ActivationKind::clipped_relu;
-    caps.push_back({is_capped ? layer.activation.cap : 0.0, kept_cap<Scalar>(layer)});
+    auto& planned = caps.emplace_back();
+    planned.cap = is_capped ? layer.activation.cap : 0.0;
+    planned.kept_cap = kept_cap<Scalar>(layer);
   }
   return find_saturation(caps);
 }

@@ -112,10 +112,10 @@ TEST(Analysis, CountsManyDifferentLists) {
 TEST(EqualOutputs, AreFoundBitForBit) {
   auto layer =
       layer_of(3, {{{0, 1.0}, {1, 0.5}}, {{0, 1.0}, {2, 0.5}}, {{0, 1.0}, {1, 0.5}}, {{0, 1.0}, {1, 0.25}}, {}, {}});
-  EXPECT_EQ(firsts_of_equal_outputs(layer), (std::vector<NeuronIndex>{0, 1, 0, 3, 4, 4}));
+  EXPECT_EQ(firsts_of_equals(layer), (std::vector<NeuronIndex>{0, 1, 0, 3, 4, 4}));
   layer.bias = {0.0, 0.0, -0.0, 0.0, 1.0, 1.0};
-  EXPECT_EQ(firsts_of_equal_outputs(layer), (std::vector<NeuronIndex>{0, 1, 2, 3, 4, 4}));
-  EXPECT_TRUE(firsts_of_equal_outputs(layer_of(3, {})).empty());
+  EXPECT_EQ(firsts_of_equals(layer), (std::vector<NeuronIndex>{0, 1, 2, 3, 4, 4}));
+  EXPECT_TRUE(firsts_of_equals(layer_of(3, {})).empty());
 }
 
 TEST(Analysis, SumsUpANetwork) {

@@ -1,6 +1,4 @@
-#include "passes/equal_neurons.hpp"
-
-#include "network/network.hpp"
+#include "passes/layer_rewrite.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +7,6 @@
 #include <limits>
 #include <numeric>
 #include <random>
-#include <span>
 #include <vector>
 
 namespace varve {
@@ -46,15 +43,11 @@ struct KindsOfRows {
 };
 
 /// Hashes of which all, many or the upper or lower halves are equal.
-std::vector<NeuronHash> const hashes = {&neuron_hash,
-                                        [](std::span<NeuronIndex const> /*inputs*/, std::span<double const> /*weights*/,
-                                           double /*bias*/) { return std::uint64_t{7}; },
-                                        [](std::span<NeuronIndex const> inputs, std::span<double const> /*weights*/,
-                                           double /*bias*/) { return std::uint64_t{inputs[0] % 5} << 61U; },
-                                        [](std::span<NeuronIndex const> inputs, std::span<double const> weights,
-                                           double bias) { return neuron_hash(inputs, weights, bias) & 0xffffffffU; },
-                                        [](std::span<NeuronIndex const> inputs, std::span<double const> weights,
-                                           double bias) { return neuron_hash(inputs, weights, bias) | 0xffffffffU; }};
+std::vector<OutputHash> const hashes = {
+    &output_hash, [](ComparedOutput const& /*output*/) { return std::uint64_t{7}; },
+    [](ComparedOutput const& output) { return std::uint64_t{output.inputs[0] % 5} << 61U; },
+    [](ComparedOutput const& output) { return output_hash(output) & 0xffffffffU; },
+    [](ComparedOutput const& output) { return output_hash(output) | 0xffffffffU; }};
 
 TEST(EqualNeurons, AreFoundWhateverTheHash) {
   KindsOfRows const given;

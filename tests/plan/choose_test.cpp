@@ -250,9 +250,9 @@ TEST_P(Choices, FewSamplesOfHostsHaveOutputsSideBySide) {
 
 TEST_P(Choices, TakeWhatIsAskedFor) {
   Layer const layer = RadixNet(1024, 1, 1).layer(0);
-  for (auto const& format : all_formats()) {
+  for (auto const& format : all_formats) {
     if (format.format == FormatName::cones) continue;
-    for (auto const& kernel : all_kernels()) {
+    for (auto const& kernel : all_kernels) {
       if (!kernel.can_be_asked_for) continue;
       PlanRequest request;
       request.formats = {format.format};

@@ -17,10 +17,17 @@ using testing::ElementsAre;
 
 constexpr LaunchCosts costs{.launch = 10.0, .weight = 0.01, .moved_value = 0.02, .full = 4.0};
 
-std::vector<FusedLayer> equal_layers(std::size_t count) { return std::vector<FusedLayer>(count, {100.0, 10.0}); }
+PlannedLayer layer_of(std::size_t num_stored, std::size_t num_outputs) {
+  PlannedLayer layer;
+  layer.choice.num_stored = num_stored;
+  layer.num_outputs = num_outputs;
+  return layer;
+}
+
+std::vector<PlannedLayer> equal_layers(std::size_t count) { return {count, layer_of(100, 10)}; }
 
 /// The least of all ways to cut, which are counted through.
-double min_of_all(std::vector<FusedLayer> const& layers, std::vector<double> const& live) {
+double min_of_all(std::vector<PlannedLayer> const& layers, std::vector<double> const& live) {
   double least = 1e300;
   for (std::size_t way = 0; way < std::size_t(1) << (layers.size() - 1); ++way) {
     std::vector<std::size_t> cuts;
@@ -33,7 +40,7 @@ double min_of_all(std::vector<FusedLayer> const& layers, std::vector<double> con
 }
 
 TEST(LaunchCuts, TakesTheTimeOfItsLaunches) {
-  std::vector<FusedLayer> const layers{{100.0, 10.0}, {200.0, 20.0}, {50.0, 5.0}};
+  std::vector<PlannedLayer> const layers{layer_of(100, 10), layer_of(200, 20), layer_of(50, 5)};
   std::vector<double> const live{8.0, 8.0, 6.0, 2.0};
   // 8 samples through 300 weights, 6 through 50; 6 samples of 20 activations and 2 of 5 are moved
   EXPECT_DOUBLE_EQ(seconds_of({2}, layers, live, costs),
@@ -62,9 +69,11 @@ TEST(LaunchCuts, IsNotWorthALaunchWhereTheDeviceIsNotFull) {
 TEST(LaunchCuts, IsTheBestOfAllWays) {
   test::RandomCases random(5);
   for (int repetition = 0; repetition < 200; ++repetition) {
-    std::vector<FusedLayer> layers(1 + random.below(10));
-    for (auto& layer : layers)
-      layer = {static_cast<double>(1 + random.below(300)), static_cast<double>(1 + random.below(40))};
+    std::vector<PlannedLayer> layers(1 + random.below(10));
+    for (auto& layer : layers) {
+      auto const num_stored = 1 + random.below(300);
+      layer = layer_of(num_stored, 1 + random.below(40));
+    }
     std::vector<double> live{static_cast<double>(1 + random.below(200))};
     while (live.size() <= layers.size()) live.push_back(live.back() * static_cast<double>(random.below(11)) / 10.0);
     auto const packing = choose_cuts(layers, live, costs);

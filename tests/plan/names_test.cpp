@@ -35,14 +35,14 @@ TEST(FormatNames, AreParsedInAnyOrder) {
 }
 
 TEST(FormatNames, OfAllFormatsAreParsedBack) {
-  for (auto const& entry : all_formats()) {
+  for (auto const& entry : all_formats) {
     EXPECT_EQ(parse_formats(to_string(entry.format)), std::vector<FormatName>{entry.format});
     EXPECT_EQ(&entry_of(entry.format), &entry);
   }
 }
 
 TEST(KernelNames, AreParsedBackIfTheyCanBeAskedFor) {
-  for (auto const& entry : all_kernels()) {
+  for (auto const& entry : all_kernels) {
     EXPECT_EQ(&entry_of(entry.kernel), &entry);
     if (entry.can_be_asked_for) {
       EXPECT_EQ(parse_kernel(to_string(entry.kernel)), entry.kernel);

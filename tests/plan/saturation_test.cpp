@@ -94,12 +94,14 @@ TYPED_TEST(KeptCap, IsSoughtAsTheLayerLoopComputes) {
   EXPECT_GT(num_not_kept, 100);
 }
 
-using Caps = std::vector<LayerCaps>;
+using Caps = std::vector<PlannedLayer>;
+
+PlannedLayer layer_with(double cap, double kept) { return {.choice = {}, .cap = cap, .kept_cap = kept, .strips = {}}; }
 
 TEST(FindSaturation, GoesBackAsFarAsLayersKeepOneCap) {
-  LayerCaps const keeps{2.0, 2.0};
-  LayerCaps const has{2.0, 0.0}; // the cap, but does not keep it
-  LayerCaps const none{0.0, 0.0};
+  PlannedLayer const keeps = layer_with(2.0, 2.0);
+  PlannedLayer const has = layer_with(2.0, 0.0); // the cap, but does not keep it
+  PlannedLayer const none = layer_with(0.0, 0.0);
   EXPECT_EQ(find_saturation({keeps, keeps, keeps, keeps}), 1U);
   EXPECT_EQ(find_saturation({has, keeps, keeps, keeps}), 1U) << "the first one makes saturated samples";
   EXPECT_EQ(find_saturation({none, keeps, keeps, keeps}), 2U) << "the second one does";
@@ -110,21 +112,24 @@ TEST(FindSaturation, GoesBackAsFarAsLayersKeepOneCap) {
 }
 
 TEST(FindSaturation, FindsNothingWhereTheLastLayerDoesNotKeepItsCap) {
-  LayerCaps const keeps{2.0, 2.0};
-  EXPECT_EQ(find_saturation({keeps, keeps, {2.0, 0.0}}), 3U);
-  EXPECT_EQ(find_saturation({keeps, keeps, {0.0, 0.0}}), 3U);
-  EXPECT_EQ(find_saturation({{0.0, 0.0}, {0.0, 0.0}, {0.0, 0.0}}), 3U) << "no cap is not the same cap";
+  PlannedLayer const keeps = layer_with(2.0, 2.0);
+  EXPECT_EQ(find_saturation({keeps, keeps, layer_with(2.0, 0.0)}), 3U);
+  EXPECT_EQ(find_saturation({keeps, keeps, layer_with(0.0, 0.0)}), 3U);
+  EXPECT_EQ(find_saturation({layer_with(0.0, 0.0), layer_with(0.0, 0.0), layer_with(0.0, 0.0)}), 3U)
+      << "no cap is not the same cap";
   EXPECT_EQ(find_saturation({keeps}), 1U);
   EXPECT_EQ(find_saturation({}), 0U);
 }
 
 TEST(FindSaturation, TellsCapsApart) {
   // Layers of cap 2 that map ones to zeros, though each keeps its own cap; then layers of cap 1.
-  Caps caps(20, {2.0, 2.0});
-  caps.insert(caps.end(), 20, {1.0, 1.0});
+  Caps caps(20, layer_with(2.0, 2.0));
+  caps.insert(caps.end(), 20, layer_with(1.0, 1.0));
   EXPECT_EQ(find_saturation(caps), 21U);
   double const next = std::nextafter(2.0, 3.0);
-  EXPECT_EQ(find_saturation({{next, next}, {next, next}, {2.0, 2.0}, {2.0, 2.0}}), 3U);
+  EXPECT_EQ(
+      find_saturation({layer_with(next, next), layer_with(next, next), layer_with(2.0, 2.0), layer_with(2.0, 2.0)}),
+      3U);
 }
 
 } // namespace

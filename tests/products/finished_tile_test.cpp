@@ -1,4 +1,4 @@
-#include "products/finished_tile.hpp"
+#include "products/product_tiles.hpp"
 
 #include "core/error.hpp"
 #include "io/files.hpp"

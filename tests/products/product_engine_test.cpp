@@ -168,7 +168,7 @@ TYPED_TEST(ProductEngines, GoOnWithTheSameBitsAfterAnException) {
 
 TEST(ProductTimelines, KeepTheLongestOfTooManyEvents) {
   ProductTimeline timeline;
-  timeline.restart();
+  timeline = ProductTimeline();
   auto const most = ProductTimeline::max_of_a_kind;
   for (std::size_t number = 0; number < 3 * most; ++number) {
     auto const begin = number % 100 == 0 ? timeline.now() - 10.0 : timeline.now();

@@ -4,8 +4,8 @@
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
-#include "network/pattern_change.hpp"
 #include "network/sample_set.hpp"
+#include "passes/regrow.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -73,7 +73,7 @@ public:
   /// One step with the samples of a mini-batch at this rate. Returns their loss before the step.
   LossSum step(SampleSet const& samples, Answers const& answers, double rate);
 
-  /// A change of the pattern before a step with these samples (network/pattern_change.hpp), by lists of all places. The
+  /// A change of the pattern before a step with these samples (passes/regrow.hpp), by lists of all places. The
   /// gradient at a free place is that of a network with an edge of weight 0 there.
   PatternCount evolve(SampleSet const& samples, Answers const& answers, PatternEvent const& event);
 

@@ -5,6 +5,7 @@
 #include "core/large_scratch.hpp"
 #include "core/pack.hpp"
 #include "core/views.hpp"
+#include "kernels/chunk_pipeline.hpp"
 
 #include <cstddef>
 #include <type_traits>
@@ -148,7 +149,7 @@ struct WarpSums {
   }
 };
 
-/// A step of a tile of C: packed blocks of 128 rows of A and of 128 columns of B, and the sums in blocks of 128 x 128.
+/// A step of a tile of C: packed blocks of rows of A and of columns of B, and the sums in blocks of both.
 template <class Scalar>
 struct TileStep {
   ArrayView<Scalar const> a;
@@ -158,6 +159,86 @@ struct TileStep {
   int num_columns;
   int depth;
   bool is_first; ///< the sums start at 0
+};
+
+/// Rows and columns of the blocks of A, B and C on GPUs.
+inline constexpr int gpu_block = 128;
+
+namespace detail {
+
+/// Loads the sums of a thread from a block or a part of one, from its first sum on.
+template <class Sums>
+KOKKOS_FORCEINLINE_FUNCTION void load_sums(Sums& own, ArrayView<typename Sums::Scalar> const& kept, bool is_first) {
+  own.for_each_piece([&](typename Sums::Numbers& numbers, int row, int column) {
+    clear(numbers);
+    if (is_first) return;
+    copy(numbers, piece_at<typename Sums::Numbers>(kept, static_cast<std::size_t>(row * gpu_block + column)));
+  });
+}
+
+template <class Sums>
+KOKKOS_FORCEINLINE_FUNCTION void store_sums(Sums& own, ArrayView<typename Sums::Scalar> const& kept) {
+  own.for_each_piece([&](typename Sums::Numbers const& numbers, int row, int column) {
+    copy(piece_at<typename Sums::Numbers>(kept, static_cast<std::size_t>(row * gpu_block + column)), numbers);
+  });
+}
+
+} // namespace detail
+
+/// Computes the same as AddTileOnHost, for GPUs without asynchronous copies to scratch, or with too little scratch for
+/// AddTileOnCuda.
+/// league: blocks of 128 x 128 sums; team: 256 threads of 8 x 8 sums each, in registers. k is processed in chunks
+/// (ChunkPipeline): while a team computes with one chunk of A and B in scratch, the next are in flight. Per k a thread
+/// loads 16 numbers from scratch for 64 fma. Bound by fma.
+template <class ExecutionSpace, class Scalar>
+struct AddTileOnGpu {
+  static constexpr int chunk = 32 / static_cast<int>(sizeof(Scalar)); ///< in k: a piece of A and of B for each thread
+  using Sums = ThreadSums<Scalar, gpu_block, gpu_block, 8, 8, 4, chunk, 1>;
+  static constexpr int part_size = chunk * gpu_block;
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<Sums::team_size, Sums::piece / 2>>;
+  using Member = typename Policy::member_type;
+
+  /// A part of A and a part of B, one chunk of k after another.
+  struct Chunks {
+    static constexpr int part_pieces = part_size / Sums::piece;
+    static constexpr int num_pieces = 2 * part_pieces;
+    static_assert(part_pieces % Sums::team_size == 0);
+
+    ArrayView<Scalar const> a;
+    ArrayView<Scalar const> b;
+
+    KOKKOS_FORCEINLINE_FUNCTION SourcePiece at(int number, int first, int rank) const {
+      auto const& part = first < part_pieces ? a : b;
+      auto const place =
+          static_cast<std::size_t>(number) * part_pieces + static_cast<std::size_t>(first % part_pieces + rank);
+      return source_piece(part, place);
+    }
+  };
+  using Pipeline = ChunkPipeline<ExecutionSpace, Scalar, Chunks, Sums::team_size, 2>;
+
+  TileStep<Scalar> step;
+  int column_blocks;
+
+  static constexpr std::size_t scratch_bytes = sizeof(Scalar) * Pipeline::size;
+
+  KOKKOS_FUNCTION void operator()(Member const& team) const {
+    auto const buffers = ScratchArrays(team, 0, scratch_bytes, 64).template take<Scalar>(Pipeline::size);
+    auto const size = static_cast<std::size_t>(step.depth) * gpu_block;
+    auto const number = static_cast<std::size_t>(team.league_rank());
+    auto const across = static_cast<std::size_t>(column_blocks);
+    Chunks const chunks{part_of(step.a, number / across * size, size), part_of(step.b, number % across * size, size)};
+    auto const kept = part_of(step.sums, number * gpu_block * gpu_block, gpu_block * gpu_block);
+    Sums own(team.team_rank());
+    detail::load_sums(own, kept, step.is_first);
+    Pipeline pipeline;
+    pipeline.start(team, buffers, chunks);
+    int const num_chunks = (step.depth + chunk - 1) / chunk;
+    for (int k = 0; k < num_chunks; ++k) {
+      auto const numbers = pipeline.await(team, buffers, chunks, k);
+      own.add_chunk(part_of(numbers, 0, part_size), part_of(numbers, part_size, part_size));
+    }
+    detail::store_sums(own, kept);
+  }
 };
 
 /// Computes the same as AddTileOnGpu, for NVIDIA GPUs with asynchronous copies to scratch (kHasScratchCopies). HIP,
@@ -175,7 +256,7 @@ struct AddTileOnCuda {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<Sums::team_size, Teams>>;
   using Member = typename Policy::member_type;
   using Numbers = typename Sums::Numbers;
-  static constexpr int block = 128;
+  static constexpr int block = gpu_block;
   static constexpr int band = 8;
   static constexpr int team_size = Sums::team_size;
   static constexpr int team_rows = Sums::rows; ///< rows and columns of C that a team computes
@@ -203,7 +284,7 @@ struct AddTileOnCuda {
     auto const from_b = lines_of(step.b, column);
     int const num_chunks = (step.depth + chunk - 1) / chunk;
     Sums own(rank);
-    load_sums(own, sums_of(row, column));
+    detail::load_sums(own, sums_of(row, column), step.is_first);
     for (int number = 0; number < Stages - 1; ++number) stage(buffers, rank, from_a, from_b, number);
     for (int number = 0; number < num_chunks; ++number) {
       await_scratch_copies<Stages - 2>();
@@ -212,7 +293,7 @@ struct AddTileOnCuda {
       auto const numbers = part_of(buffers, static_cast<std::size_t>(number % Stages * (size_a + size_b)));
       own.add_chunk(part_of(numbers, 0, size_a), part_of(numbers, size_a, size_b));
     }
-    store_sums(own, sums_of(row, column));
+    detail::store_sums(own, sums_of(row, column));
   }
 
 private:
@@ -228,19 +309,6 @@ private:
     int const column_blocks = (step.num_columns + block - 1) / block;
     auto const number = static_cast<std::size_t>(row / block * column_blocks + column / block);
     return part_of(step.sums, number * block * block + static_cast<std::size_t>(row % block * block + column % block));
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION void load_sums(Sums& own, ArrayView<Scalar> const& kept) const {
-    own.for_each_piece([&](Numbers& numbers, int row, int column) {
-      clear(numbers);
-      if (!step.is_first) copy(numbers, piece_at<Numbers>(kept, static_cast<std::size_t>(row * block + column)));
-    });
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION static void store_sums(Sums& own, ArrayView<Scalar> const& kept) {
-    own.for_each_piece([&](Numbers const& numbers, int row, int column) {
-      copy(piece_at<Numbers>(kept, static_cast<std::size_t>(row * block + column)), numbers);
-    });
   }
 
   /// Starts to copy a chunk; numbers past the last k are zero.
@@ -303,7 +371,7 @@ inline constexpr std::size_t scratch_of_add_tile = Kernel::scratch_bytes + 128;
 
 /// True if a kernel has at least this many teams and the GPU has the scratch.
 template <class Kernel, class ExecutionSpace, class Scalar>
-bool suits_add_tile(ExecutionSpace const& /*space*/, TileStep<Scalar> const& step, int fewest_teams) {
+bool suits_add_tile(TileStep<Scalar> const& step, int fewest_teams) {
   Kernel const kernel{step};
   return kernel.row_parts() * kernel.column_parts() >= fewest_teams &&
          scratch_of_add_tile<Kernel> <= max_team_scratch<ExecutionSpace>();
@@ -312,7 +380,7 @@ bool suits_add_tile(ExecutionSpace const& /*space*/, TileStep<Scalar> const& ste
 /// Launches a kernel if it suits; returns whether it did. Does not fence.
 template <class Kernel, class ExecutionSpace, class Scalar>
 bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, int fewest_teams) {
-  if (!suits_add_tile<Kernel>(space, step, fewest_teams)) return false;
+  if (!suits_add_tile<Kernel, ExecutionSpace>(step, fewest_teams)) return false;
   Kernel const kernel{step};
   typename Kernel::Policy policy(space, kernel.row_parts() * kernel.column_parts(), +Kernel::team_size);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch_of_add_tile<Kernel>)));
@@ -322,28 +390,24 @@ bool launch_add_tile(ExecutionSpace const& space, TileStep<Scalar> const& step, 
 
 } // namespace detail
 
-/// The shape that add_tile_on_cuda() uses, for reports: 'L'arge, 'M'edium or 'S'mall, or '-' if none fits.
-template <class ExecutionSpace, class Scalar>
-char cuda_shape_of(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
-  using Shapes = CudaShapes<ExecutionSpace, Scalar>;
-  int const processors = num_processors(space);
-  if (detail::suits_add_tile<typename Shapes::Large>(space, step, Shapes::large_from * processors / num_lanes))
-    return 'L';
-  if (detail::suits_add_tile<typename Shapes::Medium>(space, step, Shapes::medium_from * processors / num_lanes))
-    return 'M';
-  return detail::suits_add_tile<typename Shapes::Small>(space, step, 0) ? 'S' : '-';
-}
-
 /// Launches AddTileOnCuda in the largest shape that gives all multiprocessors enough work (CudaShapes) and whose
-/// scratch the GPU has. num_lanes: number of launches that run concurrently. Returns false if no shape's scratch fits:
-/// then the caller launches AddTileOnGpu. Does not fence.
+/// scratch the GPU has, or else AddTileOnGpu. num_lanes: number of launches that run concurrently. Does not fence.
 template <class ExecutionSpace, class Scalar>
-bool add_tile_on_cuda(ExecutionSpace const& space, TileStep<Scalar> const& step, int num_lanes) {
-  using Shapes = CudaShapes<ExecutionSpace, Scalar>;
-  int const processors = num_processors(space);
-  return detail::launch_add_tile<typename Shapes::Large>(space, step, Shapes::large_from * processors / num_lanes) ||
-         detail::launch_add_tile<typename Shapes::Medium>(space, step, Shapes::medium_from * processors / num_lanes) ||
-         detail::launch_add_tile<typename Shapes::Small>(space, step, 0);
+void add_tile_on_gpu(ExecutionSpace const& space, TileStep<Scalar> const& step, [[maybe_unused]] int num_lanes) {
+  if constexpr (kHasScratchCopies) {
+    using Shapes = CudaShapes<ExecutionSpace, Scalar>;
+    int const processors = num_processors(space);
+    if (detail::launch_add_tile<typename Shapes::Large>(space, step, Shapes::large_from * processors / num_lanes) ||
+        detail::launch_add_tile<typename Shapes::Medium>(space, step, Shapes::medium_from * processors / num_lanes) ||
+        detail::launch_add_tile<typename Shapes::Small>(space, step, 0))
+      return;
+  }
+  using Kernel = AddTileOnGpu<ExecutionSpace, Scalar>;
+  int const row_blocks = (step.num_rows + gpu_block - 1) / gpu_block;
+  int const column_blocks = (step.num_columns + gpu_block - 1) / gpu_block;
+  typename Kernel::Policy policy(space, row_blocks * column_blocks, +Kernel::Sums::team_size);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 128));
+  launch_teams("varve::add_tile", policy, Kernel{step, column_blocks});
 }
 
 } // namespace varve
