@@ -3,7 +3,6 @@
 #include "held_network.hpp"
 #include "process.hpp"
 
-#include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "network/sample_set.hpp"
 

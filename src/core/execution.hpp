@@ -7,6 +7,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -81,6 +82,13 @@ void launch_teams(std::string const& label, Policy const& policy, Kernel const& 
   auto const light = Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
   allow_scratch<Kernel>(light);
   Kokkos::parallel_for(label, light, kernel);
+}
+
+/// Launches a kernel on the indices [0, count), if there are any. Does not fence.
+template <class ExecutionSpace, class Kernel>
+void launch_range(std::string const& label, ExecutionSpace const& space, std::size_t count, Kernel const& kernel) {
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
+  if (count > 0) Kokkos::parallel_for(label, Policy(space, 0, count), kernel);
 }
 
 /// One-dimensional array in the memory space of an execution space.

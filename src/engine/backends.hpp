@@ -16,6 +16,9 @@ struct NetworkToRun {
   std::shared_ptr<OrderedNetwork const> ordered; ///< the same object as `layers` if edges were reordered, else null
 };
 
+/// prepare() for Varve's own engine.
+std::unique_ptr<Inference> prepare_on_device(NetworkToRun const& network, InferenceOptions const& options);
+
 /// prepare() for the engines that serve comparison. Kokkos Kernels adds products in its own order and ignores
 /// options.edge_order.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);

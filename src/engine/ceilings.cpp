@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <string>
 
 namespace varve {
 namespace {
@@ -153,8 +152,7 @@ private:
 
   template <class Kernel>
   void launch(std::size_t items, Kernel const& kernel) {
-    Kokkos::parallel_for("varve::ceiling",
-                         Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space_, 0, items), kernel);
+    launch_range("varve::ceiling", space_, items, kernel);
   }
 
   /// The shortest time of the work, from fence to fence, after one warm-up run: of at least three runs, and of more if

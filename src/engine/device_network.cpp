@@ -20,6 +20,10 @@
 
 namespace varve {
 
+namespace {
+
+constexpr std::size_t layers_at_a_time = 16;
+
 /// Cuts layers of which a device cannot hold two into strips, in the plan and in the store.
 class StripCutter {
 public:
@@ -29,13 +33,52 @@ public:
       : kernels_(kernels), chooser_(chooser), store_(store), planned_(planned) {}
 
   /// Throws ResourceError, naming the needed memory, if not even the smallest strips fit.
-  void cut(NetworkSource const& source);
+  void cut(NetworkSource const& source) {
+    auto const numbers = store_.layers_too_large();
+    for (std::size_t const number : numbers) {
+      Layer const layer = source.layer(number);
+      if (2 * min_bytes(layer, number) > store_.room_for_stream().most) refuse(source, numbers);
+      cut_layer(layer, number);
+    }
+  }
 
 private:
-  std::size_t min_bytes(Layer const& layer, std::size_t number) const;
-  bool fits(std::size_t strip_bytes) const { return 2 * strip_bytes <= store_.room_for_stream().most; }
-  [[noreturn]] void refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const;
-  void cut_layer(Layer const& layer, std::size_t number);
+  std::size_t min_bytes(Layer const& layer, std::size_t number) const {
+    return min_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
+  }
+
+  /// Throws the error that names the memory needed by the layers of these numbers.
+  [[noreturn]] void refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const {
+    std::size_t most = 0;
+    std::size_t largest = 0;
+    for (std::size_t const number : numbers) {
+      std::size_t const bytes = min_bytes(source.layer(number), number);
+      if (bytes > most) largest = number;
+      most = std::max(most, bytes);
+    }
+    strips_exceed_memory(store_.need_of(largest, most));
+  }
+
+  void cut_layer(Layer const& layer, std::size_t number) {
+    constexpr std::size_t strips_at_a_time = 16;
+    PlannedLayer& planned = planned_[number];
+    std::size_t const most = std::max(max_strip_bytes(store_.room_for_stream()), min_bytes(layer, number));
+    planned.choice = chooser_.in_strips(layer, planned.choice);
+    auto const strips = cut_into_strips(layer.weights, chooser_.strip_shape(layer, planned.choice), most);
+    for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {
+      std::size_t const count = std::min(strips_at_a_time, strips.size() - first);
+      std::vector<Layer> parts(count);
+      std::vector<std::unique_ptr<EncodedLayer>> encoded(count);
+      for_each_on_host_threads(count, [&](std::size_t i) {
+        parts[i] = layer_of(layer, strips[first + i]);
+        encoded[i] = kernels_.encode(parts[i], {planned.choice, {}, {}});
+      });
+      for (std::size_t i = 0; i < count; ++i) {
+        store_.place_strip(number, parts[i], *encoded[i]);
+        planned.strips.push_back({strips[first + i], chooser_.of_strip(parts[i], planned.choice)});
+      }
+    }
+  }
 
   KernelSet const& kernels_;
   LayerChooser const& chooser_;
@@ -49,19 +92,46 @@ class PieceMaker {
 public:
   /// Kernels and chooser must outlive this object.
   PieceMaker(KernelSet const& kernels, LayerChooser const& chooser, std::shared_ptr<NetworkSource const> source,
-             std::vector<PlannedLayer> const& planned);
+             std::vector<PlannedLayer> const& planned)
+      : kernels_(&kernels), chooser_(&chooser), source_(std::move(source)), last_(std::make_shared<LastLayer>()) {
+    for (auto const& layer : planned) cuts_.push_back({layer.choice, layer.strips});
+  }
 
-  std::vector<unsigned char> operator()(LayerStore::Piece const& piece) const;
+  std::vector<unsigned char> operator()(LayerStore::Piece const& piece) const {
+    auto const& [choice, strips] = cuts_[piece.layer];
+    if (strips.empty()) {
+      Layer const layer = source_->layer(piece.layer);
+      return image_of(layer, chooser_->choose(layer, piece.layer));
+    }
+    auto const whole = layer_to_cut(piece.layer, piece.strip + 1 == strips.size());
+    return image_of(layer_of(*whole, strips[piece.strip].outputs), {choice, {}, {}});
+  }
 
 private:
   struct Cut {
     LayerChoice choice;
     std::vector<PlannedStrip> strips;
   };
-  struct LastLayer;
+  struct LastLayer {
+    std::mutex guard; ///< guards the members below
+    std::size_t number = 0;
+    std::shared_ptr<Layer const> layer; ///< null: none is kept
+  };
 
-  std::vector<unsigned char> image_of(Layer const& layer, Encoding encoding) const;
-  std::shared_ptr<Layer const> layer_to_cut(std::size_t number, bool is_last) const;
+  std::vector<unsigned char> image_of(Layer const& layer, Encoding encoding) const {
+    return kernels_->place_in_image(layer, *kernels_->encode(layer, std::move(encoding))).image;
+  }
+
+  /// The whole layer, read again unless it was the last one. is_last: the caller needs the last strip of the layer.
+  std::shared_ptr<Layer const> layer_to_cut(std::size_t number, bool is_last) const {
+    std::lock_guard const lock(last_->guard);
+    if (!last_->layer || last_->number != number) {
+      last_->layer = nullptr; // frees it before another is read
+      last_->layer = std::make_shared<Layer const>(source_->layer(number));
+      last_->number = number;
+    }
+    return is_last ? std::exchange(last_->layer, nullptr) : last_->layer;
+  }
 
   KernelSet const* kernels_;
   LayerChooser const* chooser_;
@@ -69,10 +139,6 @@ private:
   std::vector<Cut> cuts_;
   std::shared_ptr<LastLayer> last_; ///< shared between copies of the function object
 };
-
-namespace {
-
-constexpr std::size_t layers_at_a_time = 16;
 
 } // namespace
 
@@ -97,7 +163,7 @@ DeviceNetwork::DeviceNetwork(KernelSet const& kernels, std::shared_ptr<NetworkSo
     if (first == 0 && source->num_layers() > 1) add_first(layers.front());
     for (auto& layer : layers) recycle(std::move(layer));
   }
-  finish(source);
+  finish();
   plan_for(FirstLayerInput::tiles);
 }
 
@@ -217,13 +283,10 @@ void DeviceNetwork::add_first(Layer const& layer) {
   one_value_choice_ = first.choice;
 }
 
-void DeviceNetwork::finish(std::shared_ptr<NetworkSource const> const& source) {
-  if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source);
+void DeviceNetwork::finish() {
+  if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source_);
   if (!planned_.front().strips.empty()) one_value_way_ = FirstLayerInput::tiles; // kernels of strips read tiles
-  store_.finish([&](bool keeps_all) -> LayerStore::MakeImage {
-    if (keeps_all) return {};
-    return PieceMaker(kernels_, chooser_, source, planned_);
-  });
+  store_.finish(PieceMaker(kernels_, chooser_, source_, planned_));
   bool const needs_copy = one_value_way_ == FirstLayerInput::bits || one_value_way_ == FirstLayerInput::counts;
   if (needs_copy && store_.first(one_value_way_) == nullptr)
     one_value_way_ = FirstLayerInput::tiles; // there was no memory for the copy
@@ -252,95 +315,11 @@ void DeviceNetwork::form_launches() {
 }
 
 std::unique_ptr<Launch> DeviceNetwork::launch_of(Step const& step) const {
-  if (step.kernel == KernelName::bits || step.kernel == KernelName::counts || step.kernel == KernelName::entries)
-    return kernels_.launch_of_first(step, *store_.first(first_way_));
-  std::vector<DeviceLayer const*> layers = {store_.layer(step.first_layer, step.strip)};
+  std::vector<DeviceLayer const*> layers = {
+      reads_copy_of_first_layer(step.kernel) ? store_.first(first_way_) : store_.layer(step.first_layer, step.strip)};
   for (std::size_t number = step.first_layer + 1; number <= step.last_layer; ++number)
     if (auto const* layer = store_.layer(number)) layers.push_back(layer); // cones are stored with their first layer
   return kernels_.launch_of(step, layers, *cutter_);
-}
-
-void StripCutter::cut(NetworkSource const& source) {
-  auto const numbers = store_.layers_too_large();
-  for (std::size_t const number : numbers) {
-    Layer const layer = source.layer(number);
-    if (!fits(min_bytes(layer, number))) refuse(source, numbers);
-    cut_layer(layer, number);
-  }
-}
-
-std::size_t StripCutter::min_bytes(Layer const& layer, std::size_t number) const {
-  return min_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
-}
-
-/// Throws the error that names the memory needed by the layers of these numbers.
-void StripCutter::refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const {
-  std::size_t most = 0;
-  std::size_t largest = 0;
-  for (std::size_t const number : numbers) {
-    std::size_t const bytes = min_bytes(source.layer(number), number);
-    if (bytes > most) largest = number;
-    most = std::max(most, bytes);
-  }
-  strips_exceed_memory(store_.need_of(largest, most));
-}
-
-void StripCutter::cut_layer(Layer const& layer, std::size_t number) {
-  constexpr std::size_t strips_at_a_time = 16;
-  PlannedLayer& planned = planned_[number];
-  std::size_t const most = std::max(max_strip_bytes(store_.room_for_stream()), min_bytes(layer, number));
-  planned.choice = chooser_.in_strips(layer, planned.choice);
-  auto const strips = cut_into_strips(layer.weights, chooser_.strip_shape(layer, planned.choice), most);
-  for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {
-    std::size_t const count = std::min(strips_at_a_time, strips.size() - first);
-    std::vector<Layer> parts(count);
-    std::vector<std::unique_ptr<EncodedLayer>> encoded(count);
-    for_each_on_host_threads(count, [&](std::size_t i) {
-      parts[i] = layer_of(layer, strips[first + i]);
-      encoded[i] = kernels_.encode(parts[i], {planned.choice, {}, {}});
-    });
-    for (std::size_t i = 0; i < count; ++i) {
-      store_.place_strip(number, parts[i], *encoded[i]);
-      planned.strips.push_back({strips[first + i], chooser_.of_strip(parts[i], planned.choice)});
-    }
-  }
-}
-
-struct PieceMaker::LastLayer {
-  std::mutex guard; ///< guards the members below
-  std::size_t number = 0;
-  std::shared_ptr<Layer const> layer; ///< null: none is kept
-};
-
-PieceMaker::PieceMaker(KernelSet const& kernels, LayerChooser const& chooser,
-                       std::shared_ptr<NetworkSource const> source, std::vector<PlannedLayer> const& planned)
-    : kernels_(&kernels), chooser_(&chooser), source_(std::move(source)), last_(std::make_shared<LastLayer>()) {
-  for (auto const& layer : planned) cuts_.push_back({layer.choice, layer.strips});
-}
-
-std::vector<unsigned char> PieceMaker::operator()(LayerStore::Piece const& piece) const {
-  auto const& [choice, strips] = cuts_[piece.layer];
-  if (strips.empty()) {
-    Layer const layer = source_->layer(piece.layer);
-    return image_of(layer, chooser_->choose(layer, piece.layer));
-  }
-  auto const part = layer_of(*layer_to_cut(piece.layer, piece.strip + 1 == strips.size()), strips[piece.strip].outputs);
-  return image_of(part, {choice, {}, {}});
-}
-
-std::vector<unsigned char> PieceMaker::image_of(Layer const& layer, Encoding encoding) const {
-  return kernels_->place_in_image(layer, *kernels_->encode(layer, std::move(encoding))).image;
-}
-
-/// The whole layer, read again unless it was the last one. is_last: the caller needs the last strip of the layer.
-std::shared_ptr<Layer const> PieceMaker::layer_to_cut(std::size_t number, bool is_last) const {
-  std::lock_guard const lock(last_->guard);
-  if (!last_->layer || last_->number != number) {
-    last_->layer = nullptr; // frees it before another is read
-    last_->layer = std::make_shared<Layer const>(source_->layer(number));
-    last_->number = number;
-  }
-  return is_last ? std::exchange(last_->layer, nullptr) : last_->layer;
 }
 
 } // namespace varve

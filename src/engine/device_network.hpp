@@ -2,8 +2,8 @@
 
 #include "engine/inference.hpp"
 #include "engine/kernel_set.hpp"
-#include "engine/layer_slices.hpp"
 #include "engine/layer_store.hpp"
+#include "engine/neuron_split.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -80,7 +80,7 @@ private:
   void take_in(Layer const& layer, PlannedLayer planned);
   void add_first(Layer const& layer);
   bool has_copy_for_entries(std::size_t num_samples);
-  void finish(std::shared_ptr<NetworkSource const> const& source);
+  void finish();
   void form_launches();
   std::unique_ptr<Launch> launch_of(Step const& step) const;
 

@@ -1,17 +1,60 @@
 #pragma once
 
-#include "engine/growth_blocks.hpp"
+#include "engine/training_plan.hpp"
 #include "engine/training_step.hpp"
 #include "passes/regrow.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace varve {
+
+/// Neighbouring outputs of a layer whose gradients at all places are in memory at the same time.
+struct GrowthBlock {
+  std::size_t layer;
+  std::size_t first_output;
+  std::size_t num_outputs;
+  std::size_t first_sum; ///< index of the block's first gradient in memory
+
+  bool operator==(GrowthBlock const&) const = default;
+};
+
+/// Cuts the layers with growing[layer] into blocks of at most max_sums places (at least one output). Returns a list of
+/// blocks for each pass of the mini-batch through the network. If the mini-batch is one micro-batch, there is one pass,
+/// and each block begins at sum 0, because its gradients are complete at once. Otherwise all blocks of a pass are in
+/// memory until the last micro-batch. Blocks of a layer ascend over all passes. The first block of a layer has about
+/// 16384 places; each other block has at most as many as all blocks before it. Those blocks raise the limit that
+/// candidates must exceed, so each block yields about as many candidates as are wanted in total.
+inline std::vector<std::vector<GrowthBlock>> growth_passes(Network const& network, std::vector<bool> const& growing,
+                                                           std::size_t max_sums, bool is_one_micro_batch) {
+  constexpr std::size_t first_places = 16384; // of the first block of a layer; small, because most become candidates
+  std::vector<std::vector<GrowthBlock>> passes(1);
+  std::size_t used = 0; // sums of the last pass
+  for (std::size_t number = 0; number < network.num_layers(); ++number) {
+    auto const& layer = network.layers()[number];
+    if (!growing[number]) continue;
+    for (std::size_t first = 0; first < layer.num_outputs();) {
+      if (is_one_micro_batch) used = 0;
+      std::size_t const room = (max_sums - std::min(used, max_sums)) / layer.num_inputs();
+      std::size_t const wanted = std::max(first, first_places / layer.num_inputs());
+      if (room == 0 && used > 0) {
+        passes.emplace_back();
+        used = 0;
+        continue;
+      }
+      std::size_t const count = std::clamp<std::size_t>(std::min(room, wanted), 1, layer.num_outputs() - first);
+      passes.back().push_back({number, first, count, used});
+      used += count * layer.num_inputs();
+      first += count;
+    }
+  }
+  return passes;
+}
 
 /// Finds the free places with the largest gradients of a mini-batch, block by block: computes the gradients of all
 /// places of a block, adds them up over the mini-batch by the tree over leaves, and keeps the best candidates.
@@ -80,11 +123,9 @@ private:
     PlaceBlock<Scalar> const places = place_block(block, inputs, errors, num_positions);
     auto const num_leaves = static_cast<int>(varve::num_leaves<Scalar>(static_cast<std::size_t>(num_positions)));
     int const per_run = kernels_.leaves_of_places(places.num_inputs, places.block_outputs, num_leaves);
-    int num_levels = 1;
-    while (1 << (num_levels - 1) < per_run) ++num_levels;
     std::size_t const needed = size_of_levels(num_places(block), num_leaves, per_run);
     if (levels_.size() < needed) levels_ = new_numbers<Scalar>(kernels_.memory(), "varve::place_leaf_sums", needed);
-    GradientLevels<Scalar> const levels{{levels_, num_places(block), num_levels, per_run, num_leaves}, {}};
+    GradientLevels<Scalar> const levels{{levels_, num_places(block), per_run, num_leaves}, {}};
     kernels_.place_gradients(stream_, places, levels.weights);
     kernels_.add_levels(stream_, levels, totals_[height_], block.first_sum, 0);
     if (num_micro_batches_ == 1) take_candidates(block);
@@ -104,7 +145,7 @@ private:
     if (layer_on_device_ == layer) return kept_edges_;
     auto const& pattern = kept_->layers()[layer].weights;
     kept_edges_ = {};
-    kept_edges_ = kernels_.upload_rows("varve::kept_edges", pattern);
+    kept_edges_ = upload_rows(kernels_.memory(), "varve::kept_edges", pattern.row_pointers, pattern.column_indices);
     layer_on_device_ = layer;
     return kept_edges_;
   }

@@ -2,6 +2,7 @@
 
 #include "core/backend.hpp"
 #include "core/types.hpp"
+#include "engine/panel.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 #include "passes/edge_order.hpp"
@@ -155,6 +156,10 @@ public:
 
   /// Runs at most one planned batch of samples through all layers.
   virtual BatchResult infer(SampleBatch const& samples, WantedOutputs wanted) = 0;
+
+  /// Samples in the panel before each step of the plan in the last infer(), in order. Shorter than the plan if no
+  /// sample was left before its end; empty from engines without steps.
+  virtual std::vector<std::size_t> step_samples() const { return {}; }
 };
 
 /// Prepares a network for the backend, a few layers in host memory at a time. Weights that do not fit the device are
@@ -166,15 +171,18 @@ std::unique_ptr<Inference> prepare(NetworkSource const& network, InferenceOption
 /// Inference::sample_memory() of the object that prepare() returns for these options, to read samples before that.
 std::shared_ptr<SampleMemory> sample_memory_for(InferenceOptions const& options);
 
-/// Implemented by an Inference that reports the samples of each step of its plan: Varve's own engine does; engines
-/// without steps do not.
-class StepSamples {
+/// An engine that accepts samples and activations on the device. The Inference that prepare() returns for Varve's own
+/// engine also implements this interface.
+class InferenceOnDevice {
 public:
-  virtual ~StepSamples() = default;
+  virtual ~InferenceOnDevice() = default;
 
-  /// Samples in the panel before each step of the last infer(), in order. Shorter than the plan if no sample was left
-  /// before its end.
-  virtual std::vector<std::size_t> const& step_samples() const = 0;
+  /// Inference::infer() for dense samples [samples, inputs], the first with number first_sample. Writes the last
+  /// activations [samples, outputs]. Everything runs in the instance of the backend's Kokkos execution space at address
+  /// `space`; neither samples nor activations are copied to the host. Returns when the activations are written. Throws
+  /// InputError if a sample has a value that is not finite.
+  virtual BatchResult infer_on_device(void const* space, DeviceInput const& samples, DeviceOutput const& activations,
+                                      SampleIndex first_sample) = 0;
 };
 
 } // namespace varve

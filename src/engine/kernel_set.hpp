@@ -22,13 +22,14 @@ public:
   virtual std::size_t bytes() const = 0;
 };
 
-/// A layer, a strip of a layer or a run of cones in its format, with its arrays on the device.
+/// A layer, a further copy of layer 0, a strip of a layer or a run of cones in its format, with its arrays on the
+/// device.
 class DeviceLayer {
 public:
   virtual ~DeviceLayer() = default;
   virtual std::size_t bytes() const = 0;
 
-  /// False for cones, which stay on the device.
+  /// False for cones and copies of layer 0, which stay on the device.
   virtual bool can_be_streamed() const = 0;
   /// Moves the arrays from the device to an image in host memory (ArraysInImage).
   virtual std::vector<unsigned char> to_image() = 0;
@@ -42,12 +43,10 @@ struct LayerInImage {
   std::vector<unsigned char> image;
 };
 
-/// A further copy of layer 0, for samples whose values are all equal, or that have few entries.
-class FirstLayer {
-public:
-  virtual ~FirstLayer() = default;
-  virtual std::size_t bytes() const = 0;
-};
+/// True if the kernel reads a further copy of layer 0, and the samples without tiles.
+constexpr bool reads_copy_of_first_layer(KernelName kernel) {
+  return kernel == KernelName::bits || kernel == KernelName::counts || kernel == KernelName::entries;
+}
 
 /// What happens to the samples after a step; see Step.
 struct HandOver {
@@ -128,13 +127,12 @@ public:
   virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const = 0;
   virtual LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const = 0;
-  virtual std::unique_ptr<FirstLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const = 0;
+  virtual std::unique_ptr<DeviceLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const = 0;
 
   /// The launch of a step of the plan; it shares ownership of the arrays of `layers`. layers: the layers of the step,
-  /// or its strip alone.
+  /// its strip alone, or the copy of layer 0 that it reads.
   virtual std::unique_ptr<Launch> launch_of(Step const& step, std::span<DeviceLayer const* const> layers,
                                             LaunchCutter const& cutter) const = 0;
-  virtual std::unique_ptr<Launch> launch_of_first(Step const& step, FirstLayer const& layer) const = 0;
 
   /// A panel of zeros.
   virtual std::unique_ptr<Panel> new_panel(Panel::Size const& size) const = 0;

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -47,8 +46,8 @@ public:
   std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const override {
     return std::make_unique<InFormat>(Cones(run, cones));
   }
-  std::unique_ptr<FirstLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const override {
-    return std::make_unique<First>(Formats::place_first(layer, choice, Arrays()));
+  std::unique_ptr<DeviceLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const override {
+    return std::make_unique<InFormat>(Formats::place_first(layer, choice));
   }
 
   std::unique_ptr<Launch> launch_of(Step const& step, std::span<DeviceLayer const* const> layers,
@@ -56,13 +55,6 @@ public:
     typename LaunchMaker<ExecutionSpace, Scalar>::Layers formats;
     for (auto const* layer : layers) formats.push_back(&static_cast<InFormat const&>(*layer).format);
     return LaunchMaker<ExecutionSpace, Scalar>(formats, cutter).make(step);
-  }
-  std::unique_ptr<Launch> launch_of_first(Step const& step, FirstLayer const& layer) const override {
-    return std::visit(
-        [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
-          return std::make_unique<FirstLaunch<ExecutionSpace, F>>(format, static_cast<int>(step.choice.tile_samples));
-        },
-        static_cast<First const&>(layer).format);
   }
 
   std::unique_ptr<Panel> new_panel(Panel::Size const& size) const override {
@@ -123,18 +115,11 @@ public:
 
   void gather_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, std::size_t first,
                    std::size_t count, void* rows) const override {
-    auto const& panel = panel_of(given_panel);
     std::size_t const size = count * outputs.num_outputs;
     DeviceArray<ExecutionSpace, Scalar> const on_device(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
                                                         size);
-    GatherRows<ExecutionSpace, Scalar> const kernel{panel.source(),
-                                                    panel.tile_samples(),
-                                                    panel.from_slot(),
-                                                    neurons_of(outputs),
-                                                    static_cast<int>(first),
-                                                    panel.num_neurons(),
-                                                    static_cast<int>(outputs.num_outputs),
-                                                    on_device};
+    GatherRows<Scalar> const kernel{last_activations(given_panel, outputs, nullptr, 0), static_cast<int>(first),
+                                    static_cast<int>(outputs.num_outputs), on_device};
     in_space_for(stream, size, [&](auto const& space) {
       using Space = std::decay_t<decltype(space)>;
       using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
@@ -186,6 +171,9 @@ public:
 private:
   using Formats = LayerFormats<ExecutionSpace, Scalar>;
   using Cones = typename Formats::Cones;
+  template <class F>
+  static constexpr bool is_streamed = !std::is_same_v<F, Cones> && !std::is_same_v<F, typename Formats::Counted> &&
+                                      !std::is_same_v<F, typename Formats::Columns>;
 
   struct Encoded final : EncodedLayer {
     explicit Encoded(typename Formats::Encoded given) : arrays(std::move(given)) {}
@@ -199,7 +187,9 @@ private:
     std::size_t bytes() const override {
       return std::visit([](auto const& one) { return one.bytes(); }, format);
     }
-    bool can_be_streamed() const override { return !std::holds_alternative<Cones>(format); }
+    bool can_be_streamed() const override {
+      return std::visit([]<class F>(F const&) { return is_streamed<F>; }, format);
+    }
     std::vector<unsigned char> to_image() override {
       ArraysInImage<ExecutionSpace> image;
       visit_streamed([&](auto& one) { one.for_each_array([&](auto& array) { image.take(array); }); });
@@ -213,21 +203,12 @@ private:
     void visit_streamed(Visit const& visit) {
       std::visit(
           [&]<class F>(F& one) {
-            if constexpr (!std::is_same_v<F, Cones>) visit(one);
+            if constexpr (is_streamed<F>) visit(one);
           },
           format);
     }
 
     typename Formats::Format format;
-  };
-
-  struct First final : FirstLayer {
-    explicit First(typename Formats::FirstLayer given) : format(std::move(given)) {}
-    std::size_t bytes() const override {
-      return std::visit([](auto const& one) { return one.bytes(); }, format);
-    }
-
-    typename Formats::FirstLayer format;
   };
 
   template <class Number>
@@ -280,18 +261,8 @@ private:
     launch(space);
   }
 
-  /// The destination of a format's arrays: one class for device and image, so that formats are compiled once.
-  struct Arrays {
-    ArraysInImage<ExecutionSpace>* image = nullptr; ///< null: the device
-
-    template <class Number>
-    ConstDeviceArray<ExecutionSpace, Number> put(std::string const& label, std::vector<Number> const& numbers) const {
-      if (image != nullptr) return image->put(label, numbers);
-      return upload<ExecutionSpace>(label, numbers);
-    }
-  };
-
-  static std::unique_ptr<DeviceLayer> placed(Layer const& layer, EncodedLayer const& encoded, Arrays const& arrays) {
+  static std::unique_ptr<DeviceLayer> placed(Layer const& layer, EncodedLayer const& encoded,
+                                             LayerArrays<ExecutionSpace> const& arrays) {
     return std::make_unique<InFormat>(Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, arrays));
   }
 };

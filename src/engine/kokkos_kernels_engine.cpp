@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace varve {
@@ -152,8 +151,7 @@ private:
                             static_cast<int>(weights.num_entries()), upload<ExecutionSpace>("varve::weights", values),
                             upload<ExecutionSpace>("varve::row_pointers", pointers),
                             upload<ExecutionSpace>("varve::indices", columns));
-    ArraysOnDevice<ExecutionSpace> const arrays;
-    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, arrays);
+    device.frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, {});
     if (!keeps_zero(layer)) {
       for (auto& before : layers_) before.removes_dead = false;
     }

@@ -20,8 +20,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,45 +33,30 @@ struct StripPlace {
   bool ends_layer = true;
 };
 
-/// Defaults of a single-layer kernel; each kernel declares how it differs, and how it is launched.
-struct SingleLayerKernel {
-  static constexpr bool takes_strips = false;
-  static constexpr bool reads_lists = false; ///< reads samples through a list of live ones
-  static constexpr bool reads_bits = false;  ///< reads samples whose values are all equal as bits
-  static constexpr bool may_leave_stamps = false;
-};
+/// A kernel that computes one layer at a time: how it differs from others, and its launch.
+template <KernelName name>
+struct LayerKernel {
+  static constexpr bool takes_strips = name == KernelName::direct || name == KernelName::dense;
+  /// It reads samples through a list of live ones.
+  static constexpr bool reads_lists =
+      name == KernelName::stationary || name == KernelName::staged || name == KernelName::cones;
+  static constexpr bool reads_bits = name == KernelName::stationary; ///< of samples whose values are all equal
+  static constexpr bool may_leave_stamps = name == KernelName::split_output;
 
-struct DirectKernel : SingleLayerKernel {
-  static constexpr bool takes_strips = true;
   template <class Tile, class ExecutionSpace, class Format>
   static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    direct_forward<Tile>(space, layer, pass);
-  }
-};
-
-struct StationaryKernel : SingleLayerKernel {
-  static constexpr bool reads_lists = true;
-  static constexpr bool reads_bits = true;
-  template <class Tile, class ExecutionSpace, class Format>
-  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    static_assert(Tile::num_samples == Tuning<ExecutionSpace, typename Tile::Scalar>::StationaryTile::num_samples);
-    stationary_forward(space, layer, pass);
-  }
-};
-
-struct StagedKernel : SingleLayerKernel {
-  static constexpr bool reads_lists = true;
-  template <class Tile, class ExecutionSpace, class Format>
-  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    staged_forward<Tile>(space, layer, pass);
-  }
-};
-
-struct SpreadKernel : SingleLayerKernel {
-  static constexpr bool may_leave_stamps = true;
-  template <class Tile, class ExecutionSpace, class Format>
-  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    if constexpr (requires { Format::Edges::is_dense; }) {
+    if constexpr (name == KernelName::stationary) {
+      static_assert(Tile::num_samples == Tuning<ExecutionSpace, typename Tile::Scalar>::StationaryTile::num_samples);
+      stationary_forward(space, layer, pass);
+    } else if constexpr (name == KernelName::staged) {
+      staged_forward<Tile>(space, layer, pass);
+    } else if constexpr (name == KernelName::cones) {
+      cone_forward<Tile>(space, layer, pass);
+    } else if constexpr (name == KernelName::dense) {
+      dense_forward<Tile>(space, layer, pass);
+    } else if constexpr (name == KernelName::direct) {
+      direct_forward<Tile>(space, layer, pass);
+    } else if constexpr (requires { Format::Edges::is_dense; }) {
       split_output_dense<Tile>(space, layer, pass);
     } else {
       split_output_forward<Tile>(space, layer, pass);
@@ -81,23 +64,7 @@ struct SpreadKernel : SingleLayerKernel {
   }
 };
 
-struct DenseKernel : SingleLayerKernel {
-  static constexpr bool takes_strips = true;
-  template <class Tile, class ExecutionSpace, class Format>
-  static void launch(ExecutionSpace const& space, Format const& layer, LayerPass<typename Tile::Scalar> const& pass) {
-    dense_forward<Tile>(space, layer, pass);
-  }
-};
-
-struct ConeKernel : SingleLayerKernel {
-  static constexpr bool reads_lists = true;
-  template <class Tile, class ExecutionSpace, class Programs>
-  static void launch(ExecutionSpace const& space, Programs const& run, LayerPass<typename Tile::Scalar> const& pass) {
-    cone_forward<Tile>(space, run, pass);
-  }
-};
-
-/// Computes one layer, a strip of a layer, or a run of cones, by one of the single-layer kernels above.
+/// Computes one layer, a strip of a layer, or a run of cones, by a LayerKernel.
 template <class ExecutionSpace, class Format, class Tile, class Kernel>
 class LayerLaunch final : public Launch {
 public:
@@ -146,6 +113,17 @@ private:
   StripPlace strip_;
 };
 
+/// The Format::Edges of several layers on the device, as bytes: Kokkos would launch a kernel to destroy a View of
+/// Edges.
+template <class ExecutionSpace, class Format>
+ConstDeviceArray<ExecutionSpace, unsigned char> upload_edges(std::vector<Format> const& layers) {
+  std::vector<typename Format::Edges> edges;
+  for (auto const& layer : layers) edges.push_back(layer.edges());
+  std::vector<unsigned char> bytes(edges.size() * sizeof(typename Format::Edges));
+  std::memcpy(bytes.data(), edges.data(), bytes.size());
+  return upload<ExecutionSpace>("varve::edges_of_layers", bytes);
+}
+
 /// Computes several layers of one format by the fused kernel. No layer may have more than Tune::max_neurons outputs,
 /// nor the first one more inputs.
 template <class ExecutionSpace, class Format, class Tile, class Tune>
@@ -156,15 +134,11 @@ public:
   /// stops_when_dead: samples that are dead after the first of these layers stay dead. saturates_from: samples that are
   /// saturated after at least this many of these layers stay saturated.
   FusedLaunch(std::vector<Format> layers, bool stops_when_dead, int saturates_from)
-      : layers_(std::move(layers)), stops_when_dead_(stops_when_dead), saturates_from_(saturates_from) {
-    std::vector<typename Format::Edges> edges;
-    for (auto const& layer : layers_) {
-      edges.push_back(layer.edges());
-      max_outputs_ = std::max(max_outputs_, layer.frame.num_outputs);
-    }
-    std::vector<unsigned char> bytes(edges.size() * sizeof(typename Format::Edges));
-    std::memcpy(bytes.data(), edges.data(), bytes.size());
-    edges_ = upload<ExecutionSpace>("varve::fused_layers", bytes);
+      : layers_(std::move(layers)),
+        edges_(upload_edges<ExecutionSpace>(layers_)),
+        stops_when_dead_(stops_when_dead),
+        saturates_from_(saturates_from) {
+    for (auto const& layer : layers_) max_outputs_ = std::max(max_outputs_, layer.frame.num_outputs);
     if constexpr (Tune::prefetches) images_ = LayerImages<ExecutionSpace, Format>(layers_);
   }
 
@@ -201,9 +175,8 @@ public:
 
 private:
   std::vector<Format> layers_;
-  /// The layers' Format::Edges as bytes: Kokkos would launch a kernel to destroy a View of Edges.
-  ConstDeviceArray<ExecutionSpace, unsigned char> edges_;
-  LayerImages<ExecutionSpace, Format> images_; ///< empty unless Tune::prefetches
+  ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< upload_edges()
+  LayerImages<ExecutionSpace, Format> images_;            ///< empty unless Tune::prefetches
   int max_outputs_ = 0;
   bool stops_when_dead_ = false;
   int saturates_from_ = 0;
@@ -216,17 +189,10 @@ public:
   using Scalar = typename Tile::Scalar;
   using Edges = typename Format::Edges;
 
-  explicit FewLaunch(std::vector<Format> layers) : layers_(std::move(layers)) {
-    std::vector<Edges> edges;
-    std::size_t num_weights = 0;
-    for (auto const& layer : layers_) {
-      edges.push_back(layer.edges());
-      num_weights += layer.weights.size();
-    }
-    weights_per_layer_ = num_weights / layers_.size();
-    std::vector<unsigned char> bytes(edges.size() * sizeof(Edges));
-    std::memcpy(bytes.data(), edges.data(), bytes.size());
-    edges_ = upload<ExecutionSpace>("varve::few_layers", bytes);
+  explicit FewLaunch(std::vector<Format> layers)
+      : layers_(std::move(layers)), edges_(upload_edges<ExecutionSpace>(layers_)) {
+    for (auto const& layer : layers_) weights_per_layer_ += layer.weights.size();
+    weights_per_layer_ /= layers_.size();
   }
 
   void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
@@ -245,34 +211,13 @@ public:
 
 private:
   std::vector<Format> layers_;
-  ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< the layers' Format::Edges as bytes: see FusedLaunch
+  ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< upload_edges()
   std::size_t weights_per_layer_ = 0;
 };
 
-/// Launches the first layer on samples whose values are all equal: reads their bits.
-template <class ExecutionSpace, class Format>
-void launch_first(ExecutionSpace const& space, Format const& layer,
-                  PanelOn<ExecutionSpace, typename Format::Scalar>& panel, int tile_samples) {
-  auto const bits = panel.set_bits(space);
-  binary_forward(space, layer, bits, panel.next_pass(), tile_samples);
-}
-
-/// Launches the first layer on samples whose values are all equal: counts their entries.
-template <class ExecutionSpace, class Scalar>
-void launch_first(ExecutionSpace const& space, CountedLayer<ExecutionSpace, Scalar> const& layer,
-                  PanelOn<ExecutionSpace, Scalar>& panel, int tile_samples) {
-  counted_forward(space, layer, panel.samples(), panel.target(), tile_samples);
-}
-
-/// Launches the first layer on samples with few entries: reads the edges of these entries.
-template <class ExecutionSpace, class Scalar>
-void launch_first(ExecutionSpace const& space, Csc<ExecutionSpace, Scalar> const& layer,
-                  PanelOn<ExecutionSpace, Scalar>& panel, int tile_samples) {
-  entry_forward(space, layer, panel.samples(), panel.target(), tile_samples);
-}
-
-/// Computes the first layer by a further copy, without tiles of the samples. Does not remove dead samples, because few
-/// die in the first layer.
+/// Computes the first layer by a further copy, without tiles of the samples: from the bits of samples whose values are
+/// all equal, by counting their entries, or by the edges of few entries. Does not remove dead samples, because few die
+/// in the first layer.
 template <class ExecutionSpace, class Format>
 class FirstLaunch final : public Launch {
 public:
@@ -284,7 +229,14 @@ public:
   void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
     auto const& space = instance_of<ExecutionSpace>(stream);
     auto& panel = static_cast<PanelOn<ExecutionSpace, Scalar>&>(given_panel);
-    launch_first(space, layer_, panel, hand_over.tile_samples);
+    if constexpr (std::is_same_v<Format, CountedLayer<ExecutionSpace, Scalar>>) {
+      counted_forward(space, layer_, panel.samples(), panel.target(), hand_over.tile_samples);
+    } else if constexpr (std::is_same_v<Format, Csc<ExecutionSpace, Scalar>>) {
+      entry_forward(space, layer_, panel.samples(), panel.target(), hand_over.tile_samples);
+    } else {
+      auto const bits = panel.set_bits(space);
+      binary_forward(space, layer_, bits, panel.next_pass(), hand_over.tile_samples);
+    }
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);
   }
 

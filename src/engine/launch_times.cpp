@@ -5,8 +5,9 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <utility>
 
 namespace varve {
 namespace {

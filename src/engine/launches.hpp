@@ -8,7 +8,6 @@
 #include <limits>
 #include <memory>
 #include <type_traits>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,6 +29,7 @@ public:
         [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
           if (step.kernel == KernelName::fused) return make_fused<F>(step);
           if (step.kernel == KernelName::small_batch) return make_few<F>(step);
+          if (reads_copy_of_first_layer(step.kernel)) return make_first(format, step);
           return make_layer(format, step);
         },
         *layers_.front());
@@ -48,6 +48,9 @@ private:
   template <class F>
   static constexpr bool is_for_few =
       std::is_same_v<F, typename Formats::FewSlices> || std::is_same_v<F, typename Formats::FewDense>;
+  template <class F>
+  static constexpr bool is_for_first_layer =
+      std::is_same_v<F, typename Formats::Counted> || std::is_same_v<F, typename Formats::Columns>;
   template <class F>
   static constexpr bool is_wide_blocks = std::is_same_v<F, typename Formats::template WideBlocks<typename F::Index>>;
 
@@ -92,6 +95,14 @@ private:
     return nullptr;
   }
 
+  template <class F>
+  std::unique_ptr<Launch> make_first(F const& format, Step const& step) const {
+    if constexpr (is_for_first_layer<F> || std::is_same_v<F, typename Formats::template Single<Short>> ||
+                  std::is_same_v<F, typename Formats::template Single<typename Formats::Long>>)
+      return std::make_unique<FirstLaunch<ExecutionSpace, F>>(format, static_cast<int>(step.choice.tile_samples));
+    return nullptr;
+  }
+
   /// The layers of a step in format F, which all of them must have.
   template <class F>
   std::vector<F> formats_of() const {
@@ -113,21 +124,21 @@ private:
   template <class F>
   std::unique_ptr<Launch> make_layer(F const& format, Step const& step) const {
     if constexpr (std::is_same_v<F, typename Formats::Cones>) {
-      return by<typename Tune::ConeTile, ConeKernel>(format, step);
+      return by<typename Tune::ConeTile, KernelName::cones>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::Staged>) {
-      return by<typename Tune::StagedTile, StagedKernel>(format, step);
+      return by<typename Tune::StagedTile, KernelName::staged>(format, step);
     } else if constexpr (std::is_same_v<F, typename Formats::FewDense> && Tune::max_single_spread_samples > 0) {
-      return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
-    } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F>) {
-      return nullptr; // layers that are not fused have wide blocks; make_few() has handled formats for few samples
+      return by<TileShape<Scalar, 1, 1, 1>, KernelName::split_output>(format, step);
+    } else if constexpr (std::is_same_v<F, typename Formats::FusedBlocks> || is_for_few<F> || is_for_first_layer<F>) {
+      return nullptr; // layers that are not fused have wide blocks; other functions have handled the other formats
     } else if constexpr (is_dense<F> && Tune::has_dense_kernel) {
-      return by<typename Tune::DenseTile, DenseKernel>(format, step);
+      return by<typename Tune::DenseTile, KernelName::dense>(format, step);
     } else if constexpr (is_wide_blocks<F>) {
       if constexpr (Tune::has_stationary) {
         if (step.kernel == KernelName::stationary)
-          return by<typename Tune::StationaryTile, StationaryKernel>(format, step);
+          return by<typename Tune::StationaryTile, KernelName::stationary>(format, step);
       }
-      return by<typename Tune::WideBlockTile, DirectKernel>(format, step);
+      return by<typename Tune::WideBlockTile, KernelName::direct>(format, step);
     } else {
       return make_single(format, step);
     }
@@ -139,20 +150,22 @@ private:
     if constexpr (std::is_same_v<F, typename Formats::template Single<Short>>) {
       if constexpr (Tune::max_single_spread_samples > 0) {
         if (step.kernel == KernelName::split_output && step.choice.tile_samples == 1)
-          return by<TileShape<Scalar, 1, 1, 1>, SpreadKernel>(format, step);
+          return by<TileShape<Scalar, 1, 1, 1>, KernelName::split_output>(format, step);
       }
-      if (step.kernel == KernelName::split_output) return by<typename Tune::SpreadTile, SpreadKernel>(format, step);
+      if (step.kernel == KernelName::split_output)
+        return by<typename Tune::SpreadTile, KernelName::split_output>(format, step);
     }
     using Few = typename Tune::FewTile;
     if constexpr (Few::num_samples < Tune::Tile::num_samples) {
       if (step.choice.tile_samples == static_cast<std::size_t>(Few::num_samples))
-        return by<Few, DirectKernel>(format, step);
+        return by<Few, KernelName::direct>(format, step);
     }
-    return by<typename Tune::Tile, DirectKernel>(format, step);
+    return by<typename Tune::Tile, KernelName::direct>(format, step);
   }
 
-  template <class Tile, class Kernel, class F>
+  template <class Tile, KernelName name, class F>
   std::unique_ptr<Launch> by(F const& format, Step const& step) const {
+    using Kernel = LayerKernel<name>;
     VARVE_REQUIRE(step.num_strips == 1 || Kernel::takes_strips, "a kernel that takes no strips");
     return std::make_unique<LayerLaunch<ExecutionSpace, F, Tile, Kernel>>(format, step.reads_bits, place_of(step));
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/error.hpp"
-#include "formats/array_image.hpp"
 #include "formats/cone_programs.hpp"
 #include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
@@ -11,7 +10,6 @@
 #include "kernels/tuning.hpp"
 #include "plan/choose.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -47,10 +45,7 @@ struct LayerFormats {
   static_assert(!std::is_same_v<FusedBlocks, WideBlocks<Short>>, "the variants below tell them apart by type");
 
   using Format = std::variant<FusedBlocks, WideBlocks<Short>, WideBlocks<Long>, Single<Short>, Single<Long>, Staged,
-                              Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones>;
-
-  /// A further copy of layer 0, for samples whose values are all equal, or that have few entries.
-  using FirstLayer = std::variant<Single<Short>, Single<Long>, Counted, Columns>;
+                              Dense, FewSlices, FewDense, Rows<Short>, Rows<Long>, Cones, Counted, Columns>;
 
   /// A layer for CSR, which is not encoded on the host.
   template <class Index>
@@ -91,13 +86,11 @@ struct LayerFormats {
     return EncodedRows<Long>{layer.num_edges()};
   }
 
-  /// `arrays`: the destination of the format's arrays, like ArraysOnDevice or ArraysInImage.
-  template <class Arrays>
-  static Format place(Layer const& layer, Encoded const& encoded, Arrays&& arrays) {
+  static Format place(Layer const& layer, Encoded const& encoded, LayerArrays<ExecutionSpace> const& arrays) {
     return std::visit(
         [&]<class One>(One const& one) -> Format {
           using F = typename One::Format;
-          if constexpr (std::is_constructible_v<F, Layer const&, Arrays&>) {
+          if constexpr (std::is_constructible_v<F, Layer const&, LayerArrays<ExecutionSpace>>) {
             return F(layer, arrays);
           } else {
             return F(layer, one, arrays);
@@ -106,13 +99,13 @@ struct LayerFormats {
         encoded);
   }
 
-  template <class Arrays>
-  static FirstLayer place_first(Layer const& layer, FirstLayerChoice const& choice, Arrays&& arrays) {
+  /// A further copy of layer 0, for samples whose values are all equal, or that have few entries.
+  static Format place_first(Layer const& layer, FirstLayerChoice const& choice) {
     if (choice.way == FirstLayerInput::counts) return Counted(layer);
     if (choice.way == FirstLayerInput::entries) return Columns(layer);
     if (has_short_inputs(layer.num_inputs()))
-      return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order), arrays);
-    return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order), arrays);
+      return Single<Short>(layer, Single<Short>::encode(layer.weights, choice.order));
+    return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));
   }
 
   static std::size_t bytes_of(Encoded const& encoded) {

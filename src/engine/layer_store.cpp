@@ -74,7 +74,7 @@ void LayerStore::place_strip(std::size_t number, Layer const& strip, EncodedLaye
   strips.push_back(in_image(strip, encoded, false));
 }
 
-void LayerStore::finish(std::function<MakeImage(bool keeps_all)> const& maker) {
+void LayerStore::finish(MakeImage make_image) {
   make_room(0);
   if (!is_streamed_) return;
   std::vector<WeightImage> images;
@@ -84,10 +84,9 @@ void LayerStore::finish(std::function<MakeImage(bool keeps_all)> const& maker) {
     piece_bytes.push_back(stored.image.num_bytes);
     images.push_back(std::move(stored.image));
   });
-  bool const keeps_all = std::ranges::all_of(images, &WeightImage::is_kept);
   stream_ = std::make_unique<WeightStream>(
       kernels_.memory(), plan_segments(piece_bytes, room_for_stream()), std::move(images),
-      [make = maker(keeps_all), pieces = pieces_](std::size_t piece) { return make(pieces[piece]); });
+      [make = std::move(make_image), pieces = pieces_](std::size_t piece) { return make(pieces[piece]); });
   std::size_t number = 0;
   for_each_piece([&](Stored& stored, Piece const& /*piece*/) {
     if (stored.layer && stored.layer->can_be_streamed()) stored.layer->move_arrays(stream_->address_of(number));

@@ -25,7 +25,7 @@ public:
   /// A layer, or a strip if the layer was cut into strips. Null for the layers of a run of cones after the first.
   DeviceLayer const* layer(std::size_t layer, std::size_t strip = 0) const;
   /// The copy of layer 0 that reads the samples in this way; null if there is none.
-  FirstLayer const* first(FirstLayerInput way) const {
+  DeviceLayer const* first(FirstLayerInput way) const {
     return (way == FirstLayerInput::entries ? entries_ : first_).get();
   }
   bool is_streamed() const { return is_streamed_; }
@@ -63,9 +63,8 @@ public:
   /// Makes the image of a piece again; several threads call it at a time.
   using MakeImage = std::function<std::vector<unsigned char>(Piece const& piece)>;
 
-  /// Call after all layers and strips are placed: starts the stream if weights are streamed. maker(keeps_all) returns
-  /// the function that makes images again; keeps_all: the host kept all images, so the function is never called.
-  void finish(std::function<MakeImage(bool keeps_all)> const& maker);
+  /// Call after all layers and strips are placed: starts the stream if weights are streamed.
+  void finish(MakeImage make_image);
 
   /// The segment that holds a piece of streamed weights.
   std::size_t segment_of(Piece const& piece) const;
@@ -96,8 +95,8 @@ private:
   KernelSet const& kernels_;
   MemoryLimits limits_;
   std::vector<StoredLayer> layers_;
-  std::unique_ptr<FirstLayer> first_;   ///< layer 0 for samples whose values are all equal
-  std::unique_ptr<FirstLayer> entries_; ///< layer 0 for samples with few entries
+  std::unique_ptr<DeviceLayer> first_;   ///< layer 0 for samples whose values are all equal
+  std::unique_ptr<DeviceLayer> entries_; ///< layer 0 for samples with few entries
   std::size_t max_neurons_ = 0;
   std::size_t bytes_ = 0;
   std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed

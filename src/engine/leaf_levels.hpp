@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 
 namespace varve {
 
@@ -53,8 +52,8 @@ public:
     std::size_t const gradients = is_dense ? strip.num_rows * outputs : strip.num_edges;
     std::size_t const biases = strip.is_first ? outputs : 0;
     int const parts = runs.parts_per_leaf;
-    return {{weights_, gradients, levels_of(runs.of_weights), runs.of_weights, runs.num_leaves * parts, parts},
-            {bias_, biases, levels_of(runs.of_bias), runs.of_bias, runs.num_leaves * parts, parts}};
+    return {{weights_, gradients, runs.of_weights, runs.num_leaves * parts, parts},
+            {bias_, biases, runs.of_bias, runs.num_leaves * parts, parts}};
   }
 
   /// The levels for the backward passes of a group of layers like this one, with num_edges edges and num_outputs
@@ -72,8 +71,7 @@ public:
   Levels of_series(std::size_t num_edges, std::size_t num_outputs, std::size_t num_leaves) const {
     auto const leaves = static_cast<int>(num_leaves);
     int const per_run = kernels_->leaves_of_series(leaves);
-    return {{weights_, num_edges, levels_of(per_run), per_run, leaves},
-            {bias_, num_outputs, levels_of(per_run), per_run, leaves}};
+    return {{weights_, num_edges, per_run, leaves}, {bias_, num_outputs, per_run, leaves}};
   }
 
   /// Upper bound in bytes of the device memory for any strip of up to `size` gradients of a layer of this shape, which
@@ -130,11 +128,6 @@ private:
     return most;
   }
 
-  static int levels_of(int leaves_per_run) {
-    int levels = 1;
-    while (1 << (levels - 1) < leaves_per_run) ++levels;
-    return levels;
-  }
   static std::size_t size_of(LevelsOnDevice<Scalar> const& levels) {
     return size_of_levels(levels.num_sums, levels.num_leaves, levels.leaves_per_run);
   }

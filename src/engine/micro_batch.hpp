@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace varve {
@@ -41,12 +40,11 @@ public:
         weights_(kernels.memory(), "varve::sample_weights", max_positions) {}
 
   int num_positions() const { return num_positions_; }
-  int num_leaves() const { return num_leaves_; }
+  std::size_t num_leaves() const { return varve::num_leaves<Scalar>(static_cast<std::size_t>(num_positions_)); }
 
   /// Selects these rows of the set. Waits for the previous rows.
   void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
     num_positions_ = static_cast<int>(rows.size());
-    num_leaves_ = static_cast<int>(varve::num_leaves<Scalar>(rows.size()));
     if (is_under_way_) stream.fence("varve: the last micro-batch has left the host's buffers");
     is_under_way_ = true;
     rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
@@ -80,7 +78,6 @@ public:
     answered.loss = loss_;
     answered.num_outputs = static_cast<int>(width);
     answered.num_positions = num_positions_;
-    answered.num_leaves = num_leaves_;
     kernels_->answer(stream, answered);
     losses_.copy_back(stream, static_cast<std::size_t>(num_positions_));
     is_right_.copy_back(stream, static_cast<std::size_t>(num_positions_));
@@ -117,7 +114,6 @@ private:
   MirroredArray<double> weights_;
   bool is_under_way_ = false; ///< select_rows() has been called, and add_losses() has not
   int num_positions_ = 0;
-  int num_leaves_ = 0;
 };
 
 } // namespace varve

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "engine/activation_gather.hpp"
 #include "engine/backends.hpp"
 #include "engine/device_network.hpp"
 #include "engine/inference.hpp"
+#include "engine/neuron_split.hpp"
 #include "engine/panel.hpp"
 #include "plan/memory.hpp"
 

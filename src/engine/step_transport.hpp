@@ -11,14 +11,9 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace varve {
-
-/// Addresses of the sums for the own parts: [bundle][subtree].
-template <class Scalar>
-using SumsTable = DeviceNumbers<Scalar const*>;
 
 /// Transports the sums of subtrees and the new weights of a step to other ranks.
 ///
@@ -120,7 +115,7 @@ public:
 
   /// Addresses of the sums of all subtrees for the own part of a bundle, valid for work enqueued on `stream`
   /// afterwards. The messages about them must have arrived.
-  SumsTable<Scalar> sums(Stream const& stream, std::size_t bundle, std::vector<Sums> const& own) {
+  DeviceNumbers<Scalar const*> sums(Stream const& stream, std::size_t bundle, std::vector<Sums> const& own) {
     auto const part = shares_->own_part(bundle);
     for (std::size_t rank = 0; rank < shares_->num_ranks(); ++rank) {
       if (peers_) sums_mark(rank, bundle).make_wait(stream);
@@ -310,7 +305,7 @@ private:
   bool reads_peers_;
   std::string obstacle_;
   int num_exceptions_ = std::uncaught_exceptions();
-  SumsTable<Scalar> places_; ///< addresses of sums: [bundle][subtree]
+  DeviceNumbers<Scalar const*> places_; ///< addresses of sums: [bundle][subtree]
   // for ranks that read each other's memory
   std::unique_ptr<MachineMemory> peers_; ///< with marks for the sums and weights of each bundle; null: messages
   std::size_t peer_subtrees_ = 0;        ///< most subtrees for whose sums there is room

@@ -3,14 +3,14 @@
 #include "core/device_numbers.hpp"
 #include "core/error.hpp"
 #include "engine/rank_exchange.hpp"
-#include "engine/trained_moments.hpp"
+#include "engine/step_shares.hpp"
 #include "engine/training.hpp"
-#include "engine/training_formats.hpp"
 #include "engine/training_kernels.hpp"
 #include "network/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -18,6 +18,78 @@
 #include <vector>
 
 namespace varve {
+
+/// Gathers moments of all ranks in rank order, as RankExchange::gather() or gather_on_root().
+using GatherMoments = std::function<std::vector<double>(std::vector<double> const&)>;
+
+/// Neighbouring weights, in training order, or biases, of a bundle that one rank owns.
+struct OwnedRange {
+  std::size_t first, last;
+};
+
+/// The moments of the weights, or of the biases, that one rank owns, bundle by bundle, on a device. A single rank owns
+/// all moments.
+template <class Number>
+class OwnedMoments {
+public:
+  /// owned: by bundle. The memory must outlive this object.
+  OwnedMoments(DeviceMemory const& memory, std::string label, int num_moments, std::vector<OwnedRange> owned)
+      : memory_(&memory), label_(std::move(label)), owned_(std::move(owned)) {
+    std::size_t size = 0;
+    for (auto const& range : owned_) {
+      places_.push_back(size);
+      size += range.last - range.first;
+    }
+    for (int moment = 0; moment < num_moments; ++moment) moments_[moment] = new_zeros<Number>(memory, label_, size);
+  }
+
+  /// The moments of the owned part of a bundle; empty if the optimizer does not have this moment.
+  DeviceNumbers<Number> of(int moment, std::size_t bundle) const {
+    if (moments_[moment].size() == 0) return {};
+    return moments_[moment].part(places_[bundle], places_[bundle] + owned_[bundle].last - owned_[bundle].first);
+  }
+
+  /// The first owned number with a moment that is not finite. first_bad_of(moments): the first bad one of an array.
+  template <class FirstBadOf>
+  std::optional<std::size_t> first_bad(FirstBadOf const& first_bad_of) const {
+    std::optional<std::size_t> least;
+    for (int moment = 0; moment < 2; ++moment) {
+      for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
+        std::optional<std::size_t> const found = first_bad_of(of(moment, bundle));
+        if (found && (!least || owned_[bundle].first + *found < *least)) least = owned_[bundle].first + *found;
+      }
+    }
+    return least;
+  }
+
+  /// One moment of all numbers, on the ranks to which `gather` returns numbers; other ranks get an empty list.
+  std::vector<double> all(int moment, GatherMoments const& gather) const {
+    std::vector<double> all;
+    for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
+      auto const own = download(*memory_, of(moment, bundle));
+      auto const whole = gather(std::vector<double>(own.begin(), own.end()));
+      all.insert(all.end(), whole.begin(), whole.end());
+    }
+    return all;
+  }
+
+  /// Copies the owned ones of the moments of all numbers.
+  void take(int moment, std::vector<Number> const& all) {
+    std::vector<Number> own;
+    for (auto const& range : owned_)
+      own.insert(own.end(), all.begin() + static_cast<std::ptrdiff_t>(range.first),
+                 all.begin() + static_cast<std::ptrdiff_t>(range.last));
+    moments_[moment] = {}; // memory of the old ones is freed before new ones are allocated
+    moments_[moment] = new_copy(*memory_, label_, own);
+  }
+
+private:
+  DeviceMemory const* memory_;
+  std::string label_;
+  std::vector<OwnedRange> owned_;
+  std::vector<std::size_t> places_; ///< [bundle]: index of its first moment
+  DeviceNumbers<Number> moments_[2];
+};
 
 /// All weights and biases of a network in training, and the moments of the optimizer, on a device. Each array holds the
 /// numbers of all layers, layer by layer, so that a step of one rank is two launches. With several ranks each rank has
@@ -40,7 +112,10 @@ public:
         optimizer_(optimizer),
         parts_(parts),
         rank_(rank),
-        moments_(kernels, optimizer.num_moments(), parts, rank),
+        weight_moments_(kernels.memory(), "varve::moments", optimizer.num_moments(),
+                        owned(parts, rank, &GradientPart::first_edge, &GradientPart::last_edge)),
+        bias_moments_(kernels.memory(), "varve::bias_moments", optimizer.num_moments(),
+                      owned(parts, rank, &GradientPart::first_output, &GradientPart::last_output)),
         formats_(formats) {
     take(network);
   }
@@ -89,10 +164,6 @@ public:
   Array<Scalar> const& weights() const { return by_input_; }
   Array<double> const& bias() const { return bias_; }
   GradientParts const& parts() const { return parts_; }
-  TrainedMoments<Scalar> const& moments() const { return moments_; }
-  Optimizer const& optimizer() const { return optimizer_; }
-
-  std::uint64_t num_steps() const { return num_steps_; }
 
   /// Begins a step with this rate from sums over num_samples samples.
   void begin_step(double rate, std::size_t num_samples) {
@@ -107,16 +178,15 @@ public:
     for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
       std::size_t const first = stretch.first - part.first_edge;
       std::size_t const last = stretch.last - part.first_edge;
-      kernels_->update(stream,
-                       {by_input_.part(stretch.first, stretch.last),
-                        part_if_any(moments_.of_weights(0, bundle), first, last),
-                        part_if_any(moments_.of_weights(1, bundle), first, last), sums.part(first, last),
-                        copies_of(stretch), places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
+      kernels_->update(
+          stream, {by_input_.part(stretch.first, stretch.last), part_if_any(weight_moments_.of(0, bundle), first, last),
+                   part_if_any(weight_moments_.of(1, bundle), first, last), sums.part(first, last), copies_of(stretch),
+                   places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
       turn(stream, stretch);
     }
     kernels_->update_bias(stream, {bias_.part(part.first_output, part.last_output),
-                                   moments_.of_bias(0, bundle),
-                                   moments_.of_bias(1, bundle),
+                                   bias_moments_.of(0, bundle),
+                                   bias_moments_.of(1, bundle),
                                    sums.part(part.num_edges(), part.num_sums()),
                                    {},
                                    {},
@@ -181,8 +251,8 @@ public:
     state.layers.resize(has_moments ? layers_.size() : 0);
     auto const edges = edges_in_order();
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
-      auto const weights = moments_.all_of_weights(moment, gather);
-      auto const bias = moments_.all_of_bias(moment, gather);
+      auto const weights = weight_moments_.all(moment, gather);
+      auto const bias = bias_moments_.all(moment, gather);
       for (std::size_t number = 0; number < state.layers.size(); ++number) {
         auto const& own = layers_[number];
         std::vector<double> by_edge(own.edges.num_edges());
@@ -209,12 +279,76 @@ public:
           weights[own.first_edge + i] = static_cast<Scalar>(from.weights[which][edges[number][i]]);
         bias.insert(bias.end(), from.bias[which].begin(), from.bias[which].end());
       }
-      moments_.take(moment, weights, bias);
+      weight_moments_.take(moment, weights);
+      bias_moments_.take(moment, bias);
     }
     num_steps_ = state.num_steps;
   }
 
+  /// Throws DivergenceError on all ranks if a moment of Adam is not finite on one of them. (With other optimizers,
+  /// moments that are not finite imply such weights.) exchange: null if there is one rank. Collective.
+  void require_finite_moments(Stream const& stream, RankExchange* exchange) const {
+    if (!optimizer_.is_adaptive()) return;
+    auto const own = layer_of_bad_moment(stream);
+    std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
+    if (exchange != nullptr) layers = exchange->gather(layers);
+    double const layer = *std::ranges::min_element(layers);
+    if (std::isinf(layer)) return;
+    throw DivergenceError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
+                          std::to_string(static_cast<std::size_t>(layer)) +
+                          " has a moment of Adam that is no finite number, so that weights no longer change; its "
+                          "gradients are too large to be squared: scale targets or samples down");
+  }
+
 private:
+  /// The part of each bundle that a rank owns, between two members of GradientPart.
+  static std::vector<OwnedRange> owned(GradientParts const& parts, std::size_t rank, std::size_t GradientPart::*first,
+                                       std::size_t GradientPart::*last) {
+    std::vector<OwnedRange> ranges;
+    for (std::size_t bundle = 0; bundle < parts.bundles().size(); ++bundle)
+      ranges.push_back({parts.part(bundle, rank).*first, parts.part(bundle, rank).*last});
+    return ranges;
+  }
+
+  /// The first layer in which this rank owns a moment that is not finite.
+  std::optional<std::size_t> layer_of_bad_moment(Stream const& stream) const {
+    auto const edge =
+        weight_moments_.first_bad([&](auto const& moments) { return kernels_->first_bad(stream, moments); });
+    auto const output =
+        bias_moments_.first_bad([&](auto const& moments) { return kernels_->first_bad_bias(stream, moments); });
+    for (std::size_t number = 0; number < layers_.size(); ++number) {
+      auto const& layer = layers_[number];
+      bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
+      bool const has_output = output && *output < layer.first_output + static_cast<std::size_t>(layer.num_outputs);
+      if (has_edge || has_output) return number;
+    }
+    return std::nullopt;
+  }
+
+  /// Index of each edge's weight among the weights by output: its own number, or its place in a dense [output][input].
+  static std::vector<std::uint32_t> places_by_output(SparseMatrix const& matrix, bool is_dense) {
+    std::vector<std::uint32_t> places;
+    places.reserve(matrix.num_entries());
+    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
+      for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge) {
+        auto const place = is_dense ? output * matrix.num_columns + matrix.column_indices[edge] : edge;
+        places.push_back(narrowed<std::uint32_t>(place, "place of a weight of a dense layer"));
+      }
+    }
+    return places;
+  }
+
+  /// Index of the weight of each edge in training order (by input) in a dense [input][output].
+  static std::vector<std::uint32_t> places_by_input(SparseMatrix const& matrix, TransposedEdges const& by_input) {
+    std::vector<std::uint32_t> places;
+    places.reserve(matrix.num_entries());
+    for (std::size_t input = 0; input < matrix.num_columns; ++input)
+      for (EdgeOffset i = by_input.row_pointers[input]; i < by_input.row_pointers[input + 1]; ++i)
+        places.push_back(narrowed<std::uint32_t>(input * matrix.num_rows + by_input.outputs[i],
+                                                 "place of a weight of a dense layer"));
+    return places;
+  }
+
   /// Copies a network to the device.
   void take(Network const& network) {
     std::size_t const min_transposed_weights = kernels_->traits().min_transposed_weights;
@@ -225,7 +359,7 @@ private:
     for (auto const& layer : network.layers()) {
       auto const inputs = transposed(layer.weights);
       auto const& parts = parts_.bundle_of(layers_.size());
-      OfLayer own{kernels_->upload_pattern(layer.weights, inputs),
+      OfLayer own{pattern_on_device(layer.weights, inputs),
                   {},
                   {},
                   {},
@@ -268,6 +402,14 @@ private:
     auto const stream = kernels_->memory().default_stream();
     fill_dense(*stream);
     stream->fence("varve: dense layers are there");
+  }
+
+  PatternOnDevice pattern_on_device(SparseMatrix const& matrix, TransposedEdges const& inputs) const {
+    auto const& memory = kernels_->memory();
+    auto const by_output = upload_rows(memory, "varve::by_output", matrix.row_pointers, matrix.column_indices);
+    std::vector<std::uint32_t> const places(inputs.edges.begin(), inputs.edges.end()); // row pointers fit 32 bits
+    return {by_output, upload_rows(memory, "varve::by_input", inputs.row_pointers, inputs.outputs),
+            new_copy(memory, "varve::places", places)};
   }
 
   /// An array of zeros in the weights' memory.
@@ -379,7 +521,8 @@ private:
   Optimizer optimizer_;
   GradientParts parts_;
   std::size_t rank_;
-  TrainedMoments<Scalar> moments_;
+  OwnedMoments<Scalar> weight_moments_;
+  OwnedMoments<double> bias_moments_;
   std::vector<TrainedFormat> formats_; ///< [layer]
   UpdateFactors<Scalar> weight_factors_{};
   UpdateFactors<double> bias_factors_{};
@@ -392,35 +535,5 @@ private:
   MirroredArray<int> bad_;      ///< one element; nonzero if a weight or bias is not finite
   std::uint64_t num_steps_ = 0;
 };
-
-/// The first layer in which this rank owns a moment that is not finite.
-template <class Scalar>
-std::optional<std::size_t> layer_of_bad_moment(Stream const& stream, TrainedWeights<Scalar> const& weights) {
-  auto const edge = weights.moments().first_bad_edge(stream);
-  auto const output = weights.moments().first_bad_output(stream);
-  for (std::size_t number = 0; number < weights.layers().size(); ++number) {
-    auto const& layer = weights.layers()[number];
-    bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
-    bool const has_output = output && *output < layer.first_output + static_cast<std::size_t>(layer.num_outputs);
-    if (has_edge || has_output) return number;
-  }
-  return std::nullopt;
-}
-
-/// Throws DivergenceError on all ranks if a moment of Adam is not finite on one of them. (With other optimizers,
-/// moments that are not finite imply such weights.) exchange: null if there is one rank. Collective.
-template <class Scalar>
-void require_finite_moments(Stream const& stream, TrainedWeights<Scalar> const& weights, RankExchange* exchange) {
-  if (!weights.optimizer().is_adaptive()) return;
-  auto const own = layer_of_bad_moment(stream, weights);
-  std::vector<double> layers = {own ? static_cast<double>(*own) : std::numeric_limits<double>::infinity()};
-  if (exchange != nullptr) layers = exchange->gather(layers);
-  double const layer = *std::ranges::min_element(layers);
-  if (std::isinf(layer)) return;
-  throw DivergenceError("training diverges: after step " + std::to_string(weights.num_steps()) + ", layer " +
-                        std::to_string(static_cast<std::size_t>(layer)) +
-                        " has a moment of Adam that is no finite number, so that weights no longer change; its "
-                        "gradients are too large to be squared: scale targets or samples down");
-}
 
 } // namespace varve

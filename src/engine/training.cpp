@@ -1,11 +1,334 @@
 #include "engine/training.hpp"
 
 #include "core/config.hpp"
+#include "core/repeated_launches.hpp"
+#include "core/runtime.hpp"
+#include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "engine/trained_network.hpp"
+#include "engine/growth_search.hpp"
+#include "engine/shared_step.hpp"
+#include "engine/step_shares.hpp"
+#include "engine/training_plan.hpp"
+#include "engine/training_step.hpp"
+#include "network/representable.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace varve {
 namespace {
+
+/// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and the exchange
+/// with other ranks. Weights, sums and the optimizer's step are on the device or, if weights are streamed, on the host.
+template <class Scalar>
+class TrainedNetwork final : public Training {
+public:
+  using Kernels = std::unique_ptr<TrainingKernels<Scalar>>;
+  static constexpr std::size_t leaf = kLeafSamples<Scalar>;
+
+  /// host_kernels: the kernels of the host if weights are streamed from it to the device, else null.
+  TrainedNetwork(Kernels kernels, Kernels host_kernels, Network const& network, TrainingOptions const& options,
+                 TrainingPlan const& plan, std::vector<TrainedFormat> const& formats)
+      : kernels_(std::move(kernels)),
+        host_kernels_(std::move(host_kernels)),
+        options_(options),
+        plan_(plan),
+        growth_limits_(limits_of_growth<Scalar>(network, options)),
+        stream_(kernels_->memory().default_stream()),
+        weight_stream_(weight_kernels().memory().default_stream()),
+        weights_(weight_kernels(), network, options.optimizer, parts_for(network, options, plan),
+                 options.exchange ? options.exchange->rank() : 0, formats,
+                 host_kernels_ ? &kernels_->memory() : nullptr),
+        passes_(*kernels_, weight_kernels(), weights_, plan_, options.loss),
+        launches_(kernels_->memory()),
+        shares_(num_ranks(options), options.rank_speeds),
+        end_of_passes_(kernels_->memory().new_mark()) {
+    if (num_ranks(options) > 1) shared_.emplace(weight_kernels(), *options_.exchange, weights_, options_.reads_peers);
+  }
+
+  std::size_t add_samples(SampleSet const& samples, Answers const& answers, std::string const& place) override {
+    require_representable(SampleBatch(samples), options_.precision, place);
+    auto const widths = weights_.widths();
+    if (samples.num_neurons() != widths.front()) {
+      throw InputError(place + ": the samples have " + std::to_string(samples.num_neurons()) +
+                       " neurons, but layer 0 takes " + std::to_string(widths.front()) + " inputs");
+    }
+    require_fit(answers, samples.num_samples(), widths.back(), options_.loss, place);
+    require_representable(SampleBatch(SampleSet{answers.values, samples.first_sample}), options_.precision,
+                          place + ": targets");
+    TrainingSet<Scalar> set{rows_on_device(samples.matrix), {}, answers.labels, answers.weights, samples.num_samples()};
+    if (!answers.are_labels()) set.targets = rows_on_device(answers.values);
+    sets_.push_back(std::move(set));
+    return sets_.size() - 1;
+  }
+
+  void remove_last_samples() override {
+    launches_.forget(); // they use the set's arrays
+    sets_.pop_back();
+  }
+
+  LossSum step(std::size_t set, std::span<std::uint64_t const> rows, double rate) override {
+    VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
+    auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));
+    weights_.begin_step(rate, rows.size());
+    if (shared_) shared_->begin(cuts);
+    RankLosses losses;
+    auto const passes = own_passes(cuts);
+    bool const is_repeated = !shared_ && !plan_.streams_weights && passes.size() == 1;
+    Stopwatch const time;
+    for (auto const& pass : passes) {
+      bool const is_last = &pass == &passes.back();
+      if (is_repeated) {
+        repeat(set, rows, pass);
+        weights_.launch_end(*weight_stream_); // before the host waits
+      } else {
+        forward(set, rows, pass);
+        backward(pass, is_last);
+      }
+      if (!shared_ || !is_last) add_losses(losses);
+    }
+    if (shared_) {
+      losses.seconds = share(passes.empty(), time);
+      if (!passes.empty()) add_losses(losses); // after the last messages, because a device may not have been waited for
+    }
+    if (!is_repeated) weights_.launch_end(*weight_stream_);
+    auto const sum = sum_over_ranks(losses, cuts, true);
+    weights_.end_step(*weight_stream_);
+    if (!shared_) times_.compute_seconds += time.seconds();
+    return sum;
+  }
+
+  PatternCount evolve(std::size_t set, std::span<std::uint64_t const> rows, PatternEvent const& event) override {
+    VARVE_REQUIRE(!rows.empty() && rows.size() <= options_.batch, "a mini-batch of another size than planned");
+    VARVE_REQUIRE(event.kind == options_.pattern, "the pattern changes in another way than planned");
+    Stopwatch const time;
+    auto const state = weights_.state(
+        [&](std::vector<double> const& moments) { return shared_ ? options_.exchange->gather(moments) : moments; },
+        true);
+    // Every rank computes all leaves, which may exceed the share that fits its memory.
+    std::size_t const micro_batch =
+        rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
+    std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
+    auto const moved = evolve_pattern<Scalar>(
+        *kernels_, *stream_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+          std::size_t const first = micro * micro_batch;
+          forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
+        });
+    passes_.take_patterns();
+    if (shared_) shared_->rebind_arrays();
+    launches_.forget();
+    times_.compute_seconds += time.seconds();
+    return moved;
+  }
+
+  LossSum evaluate(std::size_t set) override {
+    std::vector<std::uint64_t> rows(sets_.at(set).num_samples);
+    std::iota(rows.begin(), rows.end(), std::uint64_t{0});
+    auto const cuts = shares_.cuts(num_leaves<Scalar>(rows.size()));
+    RankLosses losses;
+    for (auto const& pass : own_passes(cuts)) {
+      forward(set, rows, pass);
+      add_losses(losses);
+    }
+    return sum_over_ranks(losses, cuts, false);
+  }
+
+  void require_finite_moments() override {
+    weights_.require_finite_moments(*weight_stream_, shared_ ? options_.exchange.get() : nullptr);
+  }
+
+  Network network() const override { return weights_.network(); }
+  OptimizerState state() const override {
+    return weights_.state(
+        [&](std::vector<double> const& moments) {
+          return shared_ ? options_.exchange->gather_on_root(moments) : moments;
+        },
+        !shared_ || options_.exchange->rank() == 0);
+  }
+  void restore(OptimizerState const& state) override {
+    weights_.restore(state);
+    launches_.forget();
+  }
+  TrainingPlan const& plan() const override { return plan_; }
+  TrainingTimes times() const override {
+    auto times = times_;
+    if (!shared_) return times;
+    times.exchange_seconds = shared_->seconds();
+    times.wait_seconds += shared_->wait_seconds();
+    times.exchange_bytes = shared_->bytes();
+    return times;
+  }
+
+  std::string exchange_way() const override { return shared_ ? shared_->way() : std::string(); }
+
+private:
+  using Sums = DeviceNumbers<Scalar>;
+
+  TrainingKernels<Scalar> const& weight_kernels() const { return host_kernels_ ? *host_kernels_ : *kernels_; }
+
+  /// A single rank takes its step in one piece, unless the host steps layers while the device computes others.
+  static GradientParts parts_for(Network const& network, TrainingOptions const& options, TrainingPlan const& plan) {
+    if (plan.streams_weights)
+      return {network, num_ranks(options), options.min_bundle.value_or(GradientParts::min_sums), plan.strip_size};
+    bool const is_one = num_ranks(options) == 1;
+    return {network, num_ranks(options),
+            is_one ? GradientParts::one_bundle : options.min_bundle.value_or(GradientParts::min_sums_of(network))};
+  }
+
+  /// The passes over this rank's leaves.
+  std::vector<TrainingPass> own_passes(std::vector<std::size_t> const& cuts) const {
+    std::size_t const rank = options_.exchange ? options_.exchange->rank() : 0;
+    return passes_of(cuts[rank], cuts[rank + 1], cuts.back(), plan_.micro_batch / leaf);
+  }
+
+  static std::span<std::uint64_t const> rows_of(TrainingPass const& pass, std::span<std::uint64_t const> rows) {
+    std::size_t const first = pass.first_leaf * leaf;
+    return rows.subspan(first, std::min(pass.num_leaves * leaf, rows.size() - first));
+  }
+
+  void forward(std::size_t set, std::span<std::uint64_t const> rows) {
+    passes_.select_rows(*stream_, sets_.at(set), rows);
+    passes_.forward(*stream_, sets_.at(set));
+  }
+  void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
+    forward(set, rows_of(pass, rows));
+  }
+
+  /// Replays the only pass of a step of one rank: all its launches before the optimizer's step are the same in every
+  /// step.
+  void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
+    auto const& samples = sets_.at(set);
+    passes_.select_rows(*stream_, samples, rows_of(pass, rows));
+    prepare_sums(pass);
+    launches_.run(*stream_, {set, rows.size()}, [&](Stream const& stream) {
+      passes_.forward(stream, samples);
+      passes_.backward(stream, pass.subtrees, sums_, [](std::size_t /*layer*/, std::size_t /*strip*/) {});
+      return 0; // the host reads nothing from the device
+    });
+    auto const& bundle = weights_.parts().bundles().front();
+    merge(bundle, pass.subtrees.back());
+    weights_.step_part(*weight_stream_, 0, part_of_bundle(sums_.front(), bundle));
+  }
+
+  /// Waits for the pass in progress and adds its losses.
+  void add_losses(RankLosses& losses) {
+    std::vector<double> found;
+    passes_.add_losses(*stream_, found, losses.num_right);
+    losses.add(found, leaf);
+  }
+
+  /// Allocates the arrays of the stack of sums that a pass writes.
+  void prepare_sums(TrainingPass const& pass) {
+    auto const& last = weights_.parts().bundles().back();
+    while (sums_.size() <= pass.subtrees.back().place) sums_.push_back(new_sums(last.first_sum() + last.num_sums()));
+  }
+
+  /// Adds the gradients of a pass to the stack of sums. In the last pass each bundle is sent, or stepped, as soon as
+  /// its gradients are complete.
+  void backward(TrainingPass const& pass, bool is_last) {
+    auto const& bundles = weights_.parts().bundles();
+    prepare_sums(pass);
+    std::size_t bundle = bundles.size();
+    passes_.backward(*stream_, pass.subtrees, sums_, [&](std::size_t layer, std::size_t first_edge) {
+      while (bundle > 0 && bundles[bundle - 1].first_layer >= layer && bundles[bundle - 1].first_edge >= first_edge)
+        end_bundle(--bundle, pass.subtrees.back(), is_last);
+    });
+  }
+
+  /// Call when the gradients of a bundle over the last subtree of a pass are complete.
+  void end_bundle(std::size_t bundle, PassSubtree const& subtree, bool is_last) {
+    auto const& whole = weights_.parts().bundles()[bundle];
+    merge(whole, subtree);
+    if (!is_last) return;
+    if (shared_) {
+      shared_->send(*weight_stream_, bundle, sums_);
+    } else {
+      weights_.step_part(*weight_stream_, bundle, part_of_bundle(sums_.front(), whole));
+    }
+  }
+
+  /// An array of the stack. If weights are streamed to a GPU, it is pinned, because the GPU copies sums to it while the
+  /// host works.
+  Sums new_sums(std::size_t size) {
+    if (!host_kernels_) return new_zeros<Scalar>(kernels_->memory(), "varve::gradient", size);
+    auto const sums =
+        numbers_in<Scalar>(kernels_->memory().allocate_on_host("varve::pinned_gradient", size * sizeof(Scalar)));
+    std::fill_n(sums.data(), size, Scalar(0));
+    return sums;
+  }
+
+  static Sums part_of_bundle(Sums const& sums, GradientBundle const& bundle) {
+    return sums.part(bundle.first_sum(), bundle.first_sum() + bundle.num_sums());
+  }
+
+  /// Merges the topmost sums of the stack, for one bundle, as often as the last subtree of a pass requires.
+  void merge(GradientBundle const& bundle, PassSubtree const& last) {
+    for (std::size_t merge = 0; merge < last.merges; ++merge) {
+      std::size_t const top = last.place - merge;
+      weight_kernels().merge_subtrees(*weight_stream_, part_of_bundle(sums_[top - 1], bundle),
+                                      part_of_bundle(sums_[top], bundle));
+    }
+  }
+
+  /// Completes the part of the step that ranks share. A rank without leaves has sent nothing before. Returns the
+  /// duration of the passes in seconds.
+  double share(bool has_no_leaves, Stopwatch const& time) {
+    if (has_no_leaves)
+      for (std::size_t bundle = weights_.parts().bundles().size(); bundle-- > 0;)
+        shared_->send(*weight_stream_, bundle, sums_);
+    end_of_passes_->set(*stream_);
+    return shared_->finish(*weight_stream_, time, [&] { return end_of_passes_->is_reached(); });
+  }
+
+  /// The loss over all ranks' leaves. After a step, updates the ranks' speeds, except after the first one, which
+  /// touches memory for the first time.
+  LossSum sum_over_ranks(RankLosses const& own, std::vector<std::size_t> const& cuts, bool is_step) {
+    if (is_step) ++times_.num_steps;
+    if (is_step) times_.num_leaves += own.leaves.size();
+    if (is_step && shared_) times_.compute_seconds += own.seconds;
+    if (!shared_) return sum_of(own);
+    Stopwatch const time;
+    auto const ranks = gather(*options_.exchange, own);
+    times_.wait_seconds += time.seconds();
+    if (is_step && times_.num_steps > 1) {
+      std::vector<double> seconds;
+      for (auto const& rank : ranks) seconds.push_back(rank.seconds);
+      shares_.measure(seconds, cuts);
+    }
+    return sum_of(joined(ranks));
+  }
+
+  SampleRowsOnDevice<Scalar> rows_on_device(SparseMatrix const& matrix) const {
+    auto const& memory = kernels_->memory();
+    std::vector<Scalar> const values(matrix.values.begin(), matrix.values.end());
+    return {new_copy(memory, "varve::sample_rows", matrix.row_pointers),
+            new_copy(memory, "varve::sample_columns", matrix.column_indices),
+            new_copy(memory, "varve::sample_values", values)};
+  }
+
+  Kernels kernels_, host_kernels_;
+  TrainingOptions options_;
+  TrainingPlan plan_;
+  GrowthLimits growth_limits_;
+  std::unique_ptr<Stream> stream_, weight_stream_;
+  TrainedWeights<Scalar> weights_;
+  TrainingPasses<Scalar> passes_;
+  std::vector<TrainingSet<Scalar>> sets_;
+  std::vector<Sums> sums_; ///< sums of gradients over subtrees: a stack; pinned if weights are streamed to a GPU
+  /// Launches of steps, by the number of the set and the number of samples of the batch.
+  RepeatedLaunches<std::pair<std::size_t, std::size_t>, int> launches_;
+  LeafShares shares_;
+  std::optional<SharedStep<Scalar>> shared_; ///< with several ranks only
+  std::unique_ptr<StreamMark> end_of_passes_;
+  TrainingTimes times_;
+};
 
 template <class Scalar>
 std::unique_ptr<TrainingKernels<Scalar>> kernels_of(Backend backend) {
@@ -16,7 +339,7 @@ template <class Scalar>
 std::unique_ptr<Training> prepare_in(Network const& network, TrainingOptions const& options) {
   auto kernels = kernels_of<Scalar>(options.backend);
   auto const formats = choose_trained_formats(network, options);
-  auto const plan = TrainingSizesOf<Scalar>::plan(*kernels, network, options, formats);
+  auto const plan = plan_of_training<Scalar>(*kernels, network, options, formats);
   bool const has_own_host = plan.streams_weights && !kernels->memory().is_host();
   auto host_kernels = has_own_host ? kernels_of<Scalar>(backend_of_host(options.backend)) : nullptr;
   return std::make_unique<TrainedNetwork<Scalar>>(std::move(kernels), std::move(host_kernels), network, options, plan,

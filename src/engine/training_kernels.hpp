@@ -1,8 +1,8 @@
 #pragma once
 
 #include "core/device_numbers.hpp"
+#include "core/error.hpp"
 #include "engine/layer_strips.hpp"
-#include "engine/training_formats.hpp"
 #include "network/leaf.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
@@ -11,12 +11,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace varve {
+
+/// Storage of a layer in training: its edges, or dense matrices with weights 0 where there is no edge. The choice
+/// changes no bit of any weight.
+struct TrainedFormat {
+  bool has_dense_forward = false;  ///< by output, for the forward pass
+  bool has_dense_backward = false; ///< by input, for errors and gradients
+
+  bool operator==(TrainedFormat const&) const = default;
+};
 
 /// The numbers of a neuron for the samples of a leaf, in an order that depends on the device.
 template <class Scalar>
@@ -42,6 +52,17 @@ struct RowsOnDevice {
   DeviceNumbers<NeuronIndex const> neurons;        ///< the neuron at the other end of each edge
   int num_rows = 0;
 };
+
+/// Uploads rows of a valid pattern. Throws InputError if there are more edges than 32 bits can number.
+inline RowsOnDevice upload_rows(DeviceMemory const& memory, std::string const& label,
+                                std::vector<EdgeOffset> const& pointers, std::vector<NeuronIndex> const& neurons) {
+  std::vector<std::uint32_t> narrow;
+  narrow.reserve(pointers.size());
+  for (auto const pointer : pointers)
+    narrow.push_back(narrowed<std::uint32_t>(pointer, "edges of a layer that is trained"));
+  return {new_copy(memory, label + "_rows", narrow), new_copy(memory, label + "_neurons", neurons),
+          narrowed<int>(pointers.size() - 1, "neurons of a layer")};
+}
 
 /// The pattern of a layer in training: by output for the forward pass, by input for the backward pass and the gradient.
 /// The training order of edges and weights is by input; `places` maps it to the order by output.
@@ -97,7 +118,6 @@ template <class Scalar>
 struct LevelsOnDevice {
   DeviceNumbers<Scalar> sums;
   std::size_t num_sums = 0; ///< sums in each level
-  int num_levels = 0;       ///< levels of each run
   int leaves_per_run = 1;   ///< a power of two
   int num_leaves = 0;       ///< leaves, or halves of leaves
   int parts_per_leaf = 1;   ///< parts of each leaf that count as leaves
@@ -153,14 +173,11 @@ struct SeriesPart {
   auto operator<=>(SeriesPart const&) const = default;
 };
 
+/// The lines of a part in the panels of a series of layers.
 template <class Scalar>
-class SeriesPanels {
-public:
-  virtual LeafPanel<Scalar> inputs_of(std::size_t layer) const = 0; ///< the lines of the part
-  virtual LeafPanel<Scalar> errors(int number) const = 0;           ///< number: 0 or 1; the lines of the part
-
-protected:
-  ~SeriesPanels() = default;
+struct SeriesPanels {
+  std::function<LeafPanel<Scalar>(std::size_t layer)> inputs_of;
+  LeafPanel<Scalar> errors[2];
 };
 
 /// Launches of series of layers on a host. They are built once and kept: a kernel holds thirty arrays per layer, and
@@ -217,7 +234,7 @@ struct AnsweredOutputs {
   DeviceNumbers<int> is_right;             ///< result, by position
   Activation activation;
   Loss loss;
-  int num_outputs, num_positions, num_leaves;
+  int num_outputs, num_positions;
 };
 
 /// Outputs of a layer whose gradients are wanted at all places, with the panels of all outputs.
@@ -240,10 +257,6 @@ public:
   /// Leaves that one team adds up in a series, or in a block of places.
   virtual int leaves_of_series(int num_leaves) const = 0;
   virtual int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const = 0;
-
-  /// Upload a valid pattern. Throw InputError if it has more edges than 32 bits can number.
-  virtual PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& by_input) const = 0;
-  virtual RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const = 0;
 
   virtual void update(Stream const& stream, UpdatedNumbers<Scalar, Scalar> const& weights) const = 0;
   virtual void update_bias(Stream const& stream, UpdatedNumbers<double, Scalar> const& bias) const = 0;

@@ -3,7 +3,7 @@
 #include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "engine/training_kernels.hpp"
-#include "formats/trained_edges.hpp"
+#include "formats/device_layer.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
@@ -18,13 +18,13 @@
 #include "kernels/tuning/training.hpp"
 #include "kernels/update_step.hpp"
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -66,15 +66,12 @@ struct TrainingViews {
     return Panel(reinterpret_cast<Line*>(given.data()), given.size());
   }
   static TreeLevels<ExecutionSpace, Scalar> levels(LevelsOnDevice<Scalar> const& levels) {
-    return {array(levels.sums),    levels.num_sums,   levels.num_levels,
+    auto const num_levels = std::bit_width(static_cast<unsigned>(levels.leaves_per_run));
+    return {array(levels.sums),    levels.num_sums,   static_cast<int>(num_levels),
             levels.leaves_per_run, levels.num_leaves, levels.parts_per_leaf};
   }
   static EdgeRows<ExecutionSpace> rows(RowsOnDevice const& rows) {
-    EdgeRows<ExecutionSpace> edges;
-    edges.row_pointers = array(rows.row_pointers);
-    edges.neurons = array(rows.neurons);
-    edges.num_rows = rows.num_rows;
-    return edges;
+    return {array(rows.row_pointers), array(rows.neurons), rows.num_rows};
   }
   static DeviceRows<ExecutionSpace, Scalar> samples(SampleRowsOnDevice<Scalar> const& rows) {
     return {array(rows.row_pointers), array(rows.columns), array(rows.values)};
@@ -86,10 +83,13 @@ struct TrainingViews {
     return Panel(reinterpret_cast<Line*>(given.data()) + strip.first_row, given.size() - strip.first_row);
   }
 
-  /// Sets the common arguments of forward kernels for a strip of a layer.
-  template <class Kernel>
-  static void set_forward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
-                          LeafPanel<Scalar> const& inputs, LeafPanel<Scalar> const& outputs) {
+  /// The arguments of forward kernels for a strip of a layer.
+  static TrainedForward<ExecutionSpace, Scalar, Links> forward(LayerInTraining<Scalar> const& layer,
+                                                               DirectedLayer<Scalar> const& arrays,
+                                                               LeafPanel<Scalar> const& inputs,
+                                                               LeafPanel<Scalar> const& outputs) {
+    TrainedForward<ExecutionSpace, Scalar, Links> kernel{};
+    kernel.edges = rows(arrays.edges);
     kernel.weights = array(arrays.weights);
     kernel.bias = array(arrays.bias);
     kernel.bounds = bounds_of<Scalar>(layer.activation);
@@ -97,13 +97,17 @@ struct TrainingViews {
     kernel.outputs = panel_from(outputs, arrays.strip);
     kernel.num_inputs = layer.num_inputs;
     kernel.stride = layer.num_outputs;
+    return kernel;
   }
 
-  /// Sets the common arguments of backward kernels for a strip of a layer. before: the activation of the layer before;
-  /// null for the first layer, which has gradients alone.
-  template <class Kernel>
-  static void set_backward(Kernel& kernel, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays,
-                           Activation const* before, BackwardPanels<Scalar> const& panels) {
+  /// The arguments of backward kernels for a strip of a layer. before: the activation of the layer before; null for the
+  /// first layer, which has gradients alone.
+  template <bool HasInputErrors>
+  static FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links>
+  backward(LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& arrays, Activation const* before,
+           BackwardPanels<Scalar> const& panels) {
+    FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
+    kernel.edges = rows(arrays.edges);
     kernel.weights = array(arrays.weights);
     kernel.inputs = panel_from(panels.inputs, arrays.strip);
     kernel.errors = panel(panels.errors);
@@ -111,7 +115,9 @@ struct TrainingViews {
     kernel.stride = layer.num_inputs;
     if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
     kernel.levels = levels(panels.levels.weights);
+    kernel.bias_levels = levels(panels.levels.bias);
     kernel.num_outputs = layer.num_outputs;
+    return kernel;
   }
 };
 
@@ -168,13 +174,9 @@ private:
   template <int Links>
   static ForwardLayer<Links> forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
                                         LeafPanel<Scalar> const& outputs) {
-    ForwardLayer<Links> kernel{};
     LayerStrip const whole{0, static_cast<std::size_t>(layer.num_outputs), 0, layer.edges.num_edges()};
-    Views<Links>::set_forward(kernel, layer,
-                              {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places}, inputs,
-                              outputs);
-    kernel.edges = Views<Links>::rows(layer.edges.by_output);
-    return kernel;
+    return Views<Links>::forward(layer, {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places},
+                                 inputs, outputs);
   }
 
   template <int Links>
@@ -189,21 +191,17 @@ private:
                                        levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
       kernels.push_back(backward_of<Links>(
           layer, layers[number - 1].activation,
-          {panels.inputs_of(number), panels.errors(errors), panels.errors(1 - errors), own, part.num_positions}));
+          {panels.inputs_of(number), panels.errors[errors], panels.errors[1 - errors], own, part.num_positions}));
     }
   }
 
   template <int Links>
   static BackwardLayer<Links> backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
                                           BackwardPanels<Scalar> const& panels) {
-    BackwardLayer<Links> kernel{};
     LayerStrip const whole{0, static_cast<std::size_t>(layer.num_inputs), 0, layer.edges.num_edges()};
-    Views<Links>::set_backward(kernel.edges, layer,
-                               {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places},
-                               &before, panels);
-    kernel.edges.edges = Views<Links>::rows(layer.edges.by_input);
-    kernel.bias = {Views<Links>::panel(panels.errors), Views<Links>::levels(panels.levels.bias), layer.num_outputs, 1};
-    return kernel;
+    return Views<Links>::template backward<true>(
+        layer, {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places}, &before,
+        panels);
   }
 
   std::tuple<Kept<1>, Kept<2>, Kept<kChainLength>> kept_;
@@ -248,14 +246,6 @@ public:
     return Tune::leaves_per_run(processors_, parts, num_leaves);
   }
 
-  PatternOnDevice upload_pattern(SparseMatrix const& matrix, TransposedEdges const& by_input) const override {
-    TrainedEdges<ExecutionSpace> const edges(matrix, by_input);
-    return {on_device(edges.by_output), on_device(edges.by_input), on_device(edges.places)};
-  }
-  RowsOnDevice upload_rows(std::string const& label, SparseMatrix const& matrix) const override {
-    return on_device(EdgeRows<ExecutionSpace>(label, matrix.row_pointers, matrix.column_indices));
-  }
-
   void update(Stream const& stream, UpdatedNumbers<Scalar, Scalar> const& weights) const override {
     update_numbers(stream, weights);
   }
@@ -295,8 +285,8 @@ public:
                         AddSubtrees<ExecutionSpace, Scalar>{places, Views::array(merges), Views::array(total)});
   }
   void subtract(Stream const& stream, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const override {
-    Kokkos::parallel_for("varve::shift_strip", Range(on(stream), 0, numbers.size()),
-                         Subtract<ExecutionSpace>{Views::array(numbers), shift});
+    launch_range("varve::shift_strip", on(stream), numbers.size(),
+                 Subtract<ExecutionSpace>{Views::array(numbers), shift});
   }
 
   void gather_positions(Stream const& stream, SampleRowsOnDevice<Scalar> const& rows,
@@ -323,8 +313,6 @@ public:
     kernel.loss = outputs.loss;
     kernel.num_outputs = outputs.num_outputs;
     kernel.num_positions = outputs.num_positions;
-    kernel.num_leaves = outputs.num_leaves;
-    kernel.links = with_links<ExecutionSpace, Scalar>(outputs.num_positions, [](auto links) { return +links; });
     output_error(on(stream), kernel);
   }
 
@@ -405,76 +393,31 @@ private:
   static void forward_by(ExecutionSpace const& space, LayerInTraining<Scalar> const& layer,
                          DirectedLayer<Scalar> const& strip, LeafPanel<Scalar> const& inputs,
                          LeafPanel<Scalar> const& outputs, int num_leaves) {
-    auto const set = [&](auto& kernel) { ViewsOf<Links>::set_forward(kernel, layer, strip, inputs, outputs); };
-    if (layer.format.has_dense_forward) {
-      TrainedDenseForward<ExecutionSpace, Scalar, Links> kernel{};
-      set(kernel);
-      kernel.num_outputs = static_cast<int>(strip.strip.num_rows);
-      trained_dense_forward(space, kernel, num_leaves);
-      return;
-    }
-    auto const by_edges = [&](auto kernel, auto const& launch) {
-      set(kernel);
-      kernel.edges = Views::rows(strip.edges);
-      launch(kernel);
-    };
+    auto const kernel = ViewsOf<Links>::forward(layer, strip, inputs, outputs);
+    if (layer.format.has_dense_forward)
+      return trained_dense_forward(space, kernel, static_cast<int>(strip.strip.num_rows), num_leaves);
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) {
-        by_edges(ScratchForward<ExecutionSpace, Scalar>{},
-                 [&](auto const& kernel) { scratch_forward(space, kernel, num_leaves); });
-        return;
-      }
+      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) return scratch_forward(space, kernel, num_leaves);
     }
-    by_edges(TrainedForward<ExecutionSpace, Scalar, Links>{},
-             [&](auto const& kernel) { trained_forward(space, kernel, num_leaves); });
+    trained_forward(space, kernel, num_leaves);
   }
 
   template <int Links, bool HasInputErrors>
   static void backward_by(ExecutionSpace const& space, LayerInTraining<Scalar> const& layer,
                           DirectedLayer<Scalar> const& strip, Activation const* before,
                           BackwardPanels<Scalar> const& panels) {
-    auto const set = [&](auto& kernel) { ViewsOf<Links>::set_backward(kernel, layer, strip, before, panels); };
-    auto const bias_levels = Views::levels(panels.levels.bias);
+    auto const kernel = ViewsOf<Links>::template backward<HasInputErrors>(layer, strip, before, panels);
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (panels.levels.weights.parts_per_leaf > 1) {
-        ScratchBackward<ExecutionSpace, Scalar, HasInputErrors> kernel{};
-        set(kernel);
-        kernel.edges = Views::rows(strip.edges);
-        kernel.bias_levels = bias_levels;
-        scratch_backward(space, kernel);
-        return;
-      }
+      if (kernel.levels.parts_per_leaf > 1) return scratch_backward(space, kernel);
     }
-    if (layer.format.has_dense_backward) {
-      TrainedDenseBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
-      set(kernel);
-      kernel.bias_levels = bias_levels;
-      kernel.num_inputs = static_cast<int>(strip.strip.num_rows);
-      trained_dense_backward(space, kernel);
-      return;
-    }
-    if (strip.strip.is_first)
-      neuron_sums(space, NeuronSums<ExecutionSpace, Scalar, Links>{ViewsOf<Links>::panel(panels.errors), bias_levels,
-                                                                   layer.num_outputs, 1});
-    FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
-    set(kernel);
-    kernel.edges = Views::rows(strip.edges);
+    if (layer.format.has_dense_backward)
+      return trained_dense_backward(space, kernel, static_cast<int>(strip.strip.num_rows));
     fused_backward(space, kernel);
   }
 
   /// Leaves that one team adds up in kernels over num_rows rows, or groups of rows.
   int leaves_per_run(int num_rows, int num_leaves) const {
     return Tune::leaves_per_run(processors_, Tune::num_blocks(processors_, num_rows), num_leaves);
-  }
-
-  /// An array that shares ownership of a View.
-  template <class Number>
-  static DeviceNumbers<Number> on_device(Kokkos::View<Number*, typename ExecutionSpace::memory_space> const& view) {
-    std::shared_ptr<std::byte> owner(nullptr, [view](std::byte const* /*nothing*/) {});
-    return {std::move(owner), view.data(), view.size()};
-  }
-  static RowsOnDevice on_device(EdgeRows<ExecutionSpace> const& rows) {
-    return {on_device(rows.row_pointers), on_device(rows.neurons), rows.num_rows};
   }
 
   template <class Number>

@@ -5,17 +5,15 @@
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"
 #include "engine/micro_batch.hpp"
+#include "engine/step_shares.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_kernels.hpp"
-#include "engine/training_memory.hpp"
-#include "engine/training_passes.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -201,7 +199,7 @@ public:
   template <class Visit>
   void visit_errors(Stream const& stream, Visit const& visit) {
     ProfilingRegion const region("varve::visit_errors");
-    PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
+    PassSubtree const all{0, batch_.num_leaves(), 0, 0};
     int current = 0; // errors_[current] holds the errors of the layer's outputs
     for (std::size_t number = weights_->layers().size(); number-- > 0; current = 1 - current) {
       compute_again(stream, number);
@@ -275,8 +273,8 @@ private:
         ++number;
         continue;
       }
-      PassSubtree const all{0, static_cast<std::size_t>(batch_.num_leaves()), 0, 0};
-      series_->forward(stream, weights_->layers(), number, end, PanelsOfPart(*this, all, 0), batch_.num_positions());
+      PassSubtree const all{0, batch_.num_leaves(), 0, 0};
+      series_->forward(stream, weights_->layers(), number, end, panels_of_series(all, 0), batch_.num_positions());
       for (; number < end; ++number) trace_.written(number + 1);
     }
   }
@@ -288,14 +286,14 @@ private:
 
   /// The end of the forward series from `first` on; `first` if there is none.
   std::size_t series_end(std::size_t first, std::size_t last) const {
-    return stream_ ? first : series_rule_.forward_end(first, last, static_cast<std::size_t>(batch_.num_leaves()));
+    return stream_ ? first : series_rule_.forward_end(first, last, batch_.num_leaves());
   }
 
   /// The first layer of the backward series that ends with `last` and whose inputs the trace holds; last + 1 if there
   /// is none. Layer 0, which has no errors of inputs, is in no series.
   std::size_t series_begin(std::size_t last) const {
     std::size_t const lowest = std::max(trace_.first_there(last), std::min(last, std::size_t(1)));
-    return series_rule_.backward_begin(lowest, last, static_cast<std::size_t>(batch_.num_leaves()));
+    return series_rule_.backward_begin(lowest, last, batch_.num_leaves());
   }
 
   /// Backward pass of a layer and of the layers before it that are launched together; returns the first of them.
@@ -323,7 +321,7 @@ private:
         top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
         top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
     SeriesPart const part{first, last, subtree.first_leaf, subtree.num_leaves, batch_.num_positions(), current};
-    series_->backward(stream, weights_->layers(), part, PanelsOfPart(*this, subtree, top.num_outputs), levels);
+    series_->backward(stream, weights_->layers(), part, panels_of_series(subtree, top.num_outputs), levels);
     kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
@@ -415,21 +413,12 @@ private:
   }
 
   /// The lines of a subtree in the panels of a series of layers of this width.
-  class PanelsOfPart final : public SeriesPanels<Scalar> {
-  public:
-    PanelsOfPart(TrainingPasses const& passes, PassSubtree const& subtree, int width)
-        : passes_(passes), subtree_(subtree), width_(width) {}
-
-    Panel inputs_of(std::size_t layer) const override {
-      return lines_of(passes_.trace_.panel(layer), subtree_, width_);
-    }
-    Panel errors(int number) const override { return lines_of(passes_.errors_[number], subtree_, width_); }
-
-  private:
-    TrainingPasses const& passes_;
-    PassSubtree const& subtree_;
-    int width_;
-  };
+  SeriesPanels<Scalar> panels_of_series(PassSubtree const& subtree, int width) const {
+    auto const inputs_of = [this, subtree, width](std::size_t layer) {
+      return lines_of(trace_.panel(layer), subtree, width);
+    };
+    return {inputs_of, {lines_of(errors_[0], subtree, width), lines_of(errors_[1], subtree, width)}};
+  }
 
   TrainingKernels<Scalar> const& kernels_;
   Weights const* weights_;
@@ -443,7 +432,7 @@ private:
   std::unique_ptr<SeriesPasses<Scalar>> series_; ///< null if the device computes no series
   std::optional<LayerStream<Scalar>> stream_;    ///< only if weights are streamed
   DeviceNumbers<Scalar> gradients_;              ///< gradients of the streamed strip
-  Panel errors_[2], targets_;
+  Panel errors_[2];
   LeafLevels<Scalar> levels_;
 };
 

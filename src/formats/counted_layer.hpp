@@ -3,7 +3,6 @@
 #include "formats/device_layer.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 namespace varve {

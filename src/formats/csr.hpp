@@ -63,8 +63,7 @@ struct Csr {
   ConstDeviceArray<ExecutionSpace, Scalar> weights;
 
   /// Builds the format from a valid layer. Throws InputError if an input exceeds Index, or a number of neurons 31 bits.
-  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  explicit Csr(Layer const& layer, Arrays&& arrays = Arrays()) {
+  explicit Csr(Layer const& layer, LayerArrays<ExecutionSpace> const& arrays = {}) {
     SparseMatrix const& matrix = layer.weights;
     std::vector<Index> indices(matrix.num_entries());
     std::vector<Scalar> weights(matrix.num_entries());
@@ -76,19 +75,6 @@ struct Csr {
     row_pointers = arrays.put("varve::row_pointers", matrix.row_pointers);
     this->indices = arrays.put("varve::indices", indices);
     this->weights = arrays.put("varve::weights", weights);
-  }
-
-  /// Decodes the layer: its weights as values of Scalar, one per entry.
-  SparseMatrix to_matrix() const {
-    SparseMatrix matrix;
-    matrix.num_rows = static_cast<std::size_t>(frame.num_outputs);
-    matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
-    matrix.row_pointers = download(row_pointers);
-    auto const indices_h = download(indices);
-    auto const weights_h = download(weights);
-    matrix.column_indices.assign(indices_h.begin(), indices_h.end());
-    matrix.values.assign(weights_h.begin(), weights_h.end());
-    return matrix;
   }
 };
 
@@ -114,7 +100,7 @@ struct Csc {
     std::vector<Scalar> values(by_input.edges.size());
     std::ranges::transform(by_input.edges, values.begin(),
                            [&](EdgeOffset edge) { return static_cast<Scalar>(matrix.value(edge)); });
-    ArraysOnDevice<ExecutionSpace> arrays;
+    LayerArrays<ExecutionSpace> const arrays;
     frame = LayerFrame<ExecutionSpace, Scalar>(layer, {}, arrays);
     column_pointers = arrays.put("varve::column_pointers", by_input.row_pointers);
     outputs = arrays.put("varve::outputs", by_input.outputs);

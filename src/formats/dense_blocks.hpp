@@ -119,29 +119,8 @@ struct DenseBlocks {
   }
 
   DenseBlocks() = default;
-  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  DenseBlocks(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+  DenseBlocks(Layer const& layer, Encoded const& encoded, LayerArrays<ExecutionSpace> const& arrays = {})
       : frame(layer, {}, arrays, BlockOutputs), weights(arrays.put("varve::weights", encoded.weights)) {}
-
-  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
-  SparseMatrix to_matrix() const {
-    auto const weights_h = download(weights);
-    SparseMatrix matrix;
-    matrix.num_rows = static_cast<std::size_t>(frame.num_outputs);
-    matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
-    std::size_t const block_size = padded_inputs(matrix.num_columns) * BlockOutputs;
-    for (std::size_t output = 0; output < matrix.num_rows; ++output) {
-      std::size_t const block = output / BlockOutputs * block_size;
-      for (std::size_t input = 0; input < matrix.num_columns; ++input) {
-        Scalar const weight = weights_h[block + place_of(input, output % BlockOutputs)];
-        if (weight == Scalar(0)) continue;
-        matrix.column_indices.push_back(static_cast<NeuronIndex>(input));
-        matrix.values.push_back(weight);
-      }
-      matrix.row_pointers.push_back(matrix.column_indices.size());
-    }
-    return matrix;
-  }
 };
 
 } // namespace varve

@@ -309,50 +309,13 @@ struct SlicedEll {
   }
 
   SlicedEll() = default;
-  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  SlicedEll(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+  SlicedEll(Layer const& layer, Encoded const& encoded, LayerArrays<ExecutionSpace> const& arrays = {})
       : frame(layer, encoded.order, arrays),
         slice_chunks(arrays.put("varve::slice_chunks", encoded.slice_chunks)),
         indices(arrays.put("varve::indices", encoded.indices)),
         weights(arrays.put("varve::weights", encoded.weights)),
         chunks_per_slice(encoded.is_uniform ? encoded.max_chunks : 0),
         max_chunks(encoded.max_chunks) {}
-
-  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
-  SparseMatrix to_matrix() const {
-    auto const chunks_h = download(slice_chunks);
-    auto const indices_h = download(indices);
-    auto const weights_h = download(weights);
-    auto const neurons_h = download(frame.neurons);
-    std::vector<std::vector<std::pair<NeuronIndex, double>>> rows(static_cast<std::size_t>(frame.num_outputs));
-    std::size_t num_positions = rows.size(); // of all ranges
-    if constexpr (may_have_ranges) num_positions = chunks_h.size() - 1;
-    for (std::size_t position = 0; position < num_positions; ++position) {
-      std::size_t const block = position / BlockOutputs;
-      int const block_in_slice = static_cast<int>(block % SliceWidth);
-      int const output = static_cast<int>(position % BlockOutputs);
-      auto& row = rows[neurons_h[position % rows.size()]];
-      for (std::size_t chunk = chunks_h[block / SliceWidth]; chunk < chunks_h[block / SliceWidth + 1]; ++chunk) {
-        for (int edge = 0; edge < ChunkSize; ++edge) {
-          Scalar const weight = weights_h[place_in<Scalar>(chunk, ChunkSize * BlockOutputs, block_in_slice,
-                                                           edge * BlockOutputs + output)];
-          if (weight != Scalar(0))
-            row.emplace_back(indices_h[place_in<Index>(chunk, ChunkSize, block_in_slice, edge)], weight);
-        }
-      }
-    }
-    SparseMatrix matrix;
-    matrix.num_rows = rows.size();
-    matrix.num_columns = static_cast<std::size_t>(frame.num_inputs);
-    for (auto const& row : rows) {
-      for (auto const& [input, weight] : row) {
-        matrix.column_indices.push_back(input);
-        matrix.values.push_back(weight);
-      }
-      matrix.row_pointers.push_back(matrix.column_indices.size());
-    }
-    return matrix;
-  }
 
 private:
   static constexpr char const* chunks_name = "chunks of a layer in sliced ELL (the format csr has none)";

@@ -102,8 +102,7 @@ struct StagedBlocks {
   }
 
   StagedBlocks() = default;
-  template <class Arrays = ArraysOnDevice<ExecutionSpace>>
-  StagedBlocks(Layer const& layer, Encoded const& encoded, Arrays&& arrays = Arrays())
+  StagedBlocks(Layer const& layer, Encoded const& encoded, LayerArrays<ExecutionSpace> const& arrays = {})
       : blocks(layer, encoded.blocks, arrays),
         inputs(arrays.put("varve::stage_inputs", encoded.inputs)),
         input_pointers(arrays.put("varve::stage_input_pointers", encoded.input_pointers)),
@@ -112,26 +111,6 @@ struct StagedBlocks {
       max_inputs =
           std::max(max_inputs, static_cast<int>(encoded.input_pointers[stage + 1] - encoded.input_pointers[stage]));
     }
-  }
-
-  /// Decodes the layer: its nonzero weights as values of Scalar, one per entry.
-  SparseMatrix to_matrix() const {
-    SparseMatrix matrix = blocks.to_matrix();
-    auto const inputs_h = download(inputs);
-    auto const input_pointers_h = download(input_pointers);
-    auto const block_pointers_h = download(block_pointers);
-    auto const neurons_h = download(blocks.frame.neurons);
-    for (std::size_t stage = 0; stage + 1 < block_pointers_h.size(); ++stage) {
-      auto const first = static_cast<std::size_t>(block_pointers_h[stage]) * BlockOutputs;
-      auto const last = std::min(static_cast<std::size_t>(block_pointers_h[stage + 1]) * BlockOutputs, matrix.num_rows);
-      for (std::size_t position = first; position < last; ++position) {
-        std::size_t const output = neurons_h.empty() ? position : neurons_h[position];
-        for (EdgeOffset edge = matrix.row_pointers[output]; edge < matrix.row_pointers[output + 1]; ++edge) {
-          matrix.column_indices[edge] = inputs_h[input_pointers_h[stage] + matrix.column_indices[edge]];
-        }
-      }
-    }
-    return matrix;
   }
 };
 

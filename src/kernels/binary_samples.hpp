@@ -76,7 +76,9 @@ private:
                                               int thread) const {
     EdgeOffset const end = samples.row_pointers(sample + 1);
     EdgeOffset entry = samples.row_pointers(sample);
-    if (first > 0) entry = first_entry(entry, end, static_cast<NeuronIndex>(first));
+    if (first > 0)
+      entry = first_not_before(entry, end,
+                               [&](EdgeOffset one) { return samples.columns(one) < static_cast<NeuronIndex>(first); });
     std::uint32_t const bit = std::uint32_t(1) << (sample % num_samples);
     constexpr NeuronIndex none = ~NeuronIndex(0);
     auto const last = static_cast<NeuronIndex>(first + count);
@@ -93,19 +95,6 @@ private:
       }
       if (neurons[in_flight - 1] >= last) break;
     }
-  }
-
-  /// The first entry of [begin, end) whose neuron is at least `neuron`; `end` if there is none.
-  KOKKOS_FORCEINLINE_FUNCTION EdgeOffset first_entry(EdgeOffset begin, EdgeOffset end, NeuronIndex neuron) const {
-    while (begin < end) {
-      EdgeOffset const middle = (begin + end) / 2;
-      if (samples.columns(middle) < neuron) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return begin;
   }
 };
 

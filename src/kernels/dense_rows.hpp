@@ -193,33 +193,8 @@ void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scala
       return;
     }
   }
-  Kokkos::parallel_for(
-      "varve::fill_entries",
-      Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space, 0, fill.rows.num_rows), fill);
+  launch_range("varve::fill_entries", space, fill.rows.num_rows, fill);
 }
-
-/// The last activations of the samples of a batch, most of which are in a panel.
-template <class Scalar>
-struct LastActivations {
-  static constexpr int is_dead = -1;
-  static constexpr int is_saturated = -2;
-
-  ArrayView<Scalar const> panel;
-  int tile_samples;
-  ArrayView<int const> from_slot;       ///< empty: position p is in slot p
-  ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
-  ArrayView<int const> ends;            ///< [sample]: its position, is_dead or is_saturated
-  int num_neurons;                      ///< neurons in the panel
-  Scalar saturated_value;               ///< all last activations of a saturated sample
-
-  /// The last activation of a sample with this end.
-  KOKKOS_FORCEINLINE_FUNCTION Scalar number(int end, std::size_t output) const {
-    if (end < 0) return end == is_saturated ? saturated_value : Scalar(0);
-    int const slot = from_slot.data() == nullptr ? end : from_slot(end);
-    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
-    return panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
-  }
-};
 
 /// target(s, output) = the last activation of sample s. Index: element of `target`, numbered so that neighbouring
 /// indices are adjacent in memory. Reads and writes each activation once.
@@ -239,10 +214,7 @@ struct WriteRows {
 /// Launches WriteRows. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void write_rows(ExecutionSpace const& space, WriteRows<Scalar> const& write) {
-  Kokkos::parallel_for("varve::write_rows",
-                       Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(
-                           space, 0, write.target.num_rows * write.target.num_columns),
-                       write);
+  launch_range("varve::write_rows", space, write.target.num_rows * write.target.num_columns, write);
 }
 
 } // namespace varve

@@ -61,16 +61,13 @@ struct StartEqualSamples {
   }
 };
 
-/// hashes(p) += a hash of the bits of a range of p's activations. A task is 32 positions and 64 neurons. league x team
-/// threads: tasks, in strides; vector lanes: positions. Reads the live part of the panel once: bound by memory
-/// bandwidth.
+/// hashes(p) += a hash of the bits of a range of p's activations. league, team and lanes: PanelTasks. Reads the live
+/// part of the panel once: bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct HashSamples {
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
-  using Member = typename Policy::member_type;
+  using Tasks = PanelTasks<ExecutionSpace, Scalar, 64>;
+  using Member = typename Tasks::Member;
   using Bits = std::conditional_t<sizeof(Scalar) == 4, std::uint32_t, std::uint64_t>;
-  static constexpr int samples_per_task = 32;
-  static constexpr int neurons_per_task = 64;
   static constexpr int in_flight = 8;
 
   PanelPositions<Scalar> positions;
@@ -78,7 +75,7 @@ struct HashSamples {
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     if (equal.pays_off(0) == 0) return;
-    for_tasks(team, positions, [&](int position, int first, int last) {
+    Tasks::for_each(team, positions.count(0), positions.num_neurons, [&](int position, int first, int last) {
       auto const activations = positions.activations(position);
       std::uint64_t hash = static_cast<std::uint64_t>(first) + 1;
       for (int neuron = first; neuron < last; neuron += in_flight) {
@@ -92,26 +89,6 @@ struct HashSamples {
       }
       Kokkos::atomic_add(&equal.hashes(position), hash);
     });
-  }
-
-  /// Calls work(position, first neuron, last neuron exclusive) for all positions and ranges of neurons.
-  template <class Work>
-  KOKKOS_FORCEINLINE_FUNCTION static void for_tasks(Member const& team, PanelPositions<Scalar> const& positions,
-                                                    Work const& work) {
-    int const count = positions.count(0);
-    int const ranges = (positions.num_neurons + neurons_per_task - 1) / neurons_per_task;
-    int const num_tasks = (count + samples_per_task - 1) / samples_per_task * ranges;
-    int const tasks_at_a_time = team.league_size() * team.team_size();
-    for (int task = team.league_rank() * team.team_size() + team.team_rank(); task < num_tasks;
-         task += tasks_at_a_time) {
-      int const first = task / ranges * samples_per_task;
-      int const samples = count - first < samples_per_task ? count - first : samples_per_task;
-      int const neuron = task % ranges * neurons_per_task;
-      int const rest = positions.num_neurons - neuron;
-      int const last = neuron + (rest < neurons_per_task ? rest : neurons_per_task);
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, samples),
-                           [&](int sample) { work(first + sample, neuron, last); });
-    }
   }
 };
 
@@ -143,13 +120,11 @@ private:
 };
 
 /// Compares all bits of each sample with its candidate, because different samples may have equal hashes, and stamps the
-/// samples that differ live. Tasks, league, team and lanes: see HashSamples. Reads the activations of both samples:
+/// samples that differ live. league, team and lanes: PanelTasks. Reads the activations of both samples:
 /// bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct CompareWithCandidates {
   using Hash = HashSamples<ExecutionSpace, Scalar>;
-  using Policy = typename Hash::Policy;
-  using Member = typename Hash::Member;
   using Bits = typename Hash::Bits;
 
   PanelPositions<Scalar> positions;
@@ -157,9 +132,9 @@ struct CompareWithCandidates {
   ArrayView<int> live_stamps;
   int stamp;
 
-  KOKKOS_FUNCTION void operator()(Member const& team) const {
+  KOKKOS_FUNCTION void operator()(typename Hash::Member const& team) const {
     if (equal.pays_off(0) == 0) return;
-    Hash::for_tasks(team, positions, [&](int position, int first, int last) {
+    Hash::Tasks::for_each(team, positions.count(0), positions.num_neurons, [&](int position, int first, int last) {
       if (live_stamps(position) == stamp) return;
       auto const mine = positions.activations(position);
       auto const others = positions.activations(equal.candidate(position));
@@ -219,16 +194,11 @@ void list_distinct_samples(ExecutionSpace const& space, PanelPositions<Scalar> c
                            ListDistinctSamples<ExecutionSpace> const& list, ArrayView<int> const& live_stamps) {
   using Hash = HashSamples<ExecutionSpace, Scalar>;
   using Compare = CompareWithCandidates<ExecutionSpace, Scalar>;
-  using Tune = Tuning<ExecutionSpace, Scalar>;
   using Range = Kokkos::RangePolicy<ExecutionSpace>;
   EqualSamples const& equal = list.equal;
   int const max_samples = list.max_samples;
   if (max_samples == 0 || positions.num_neurons == 0) return;
-  int const ranges = (positions.num_neurons + Hash::neurons_per_task - 1) / Hash::neurons_per_task;
-  int const num_tasks = (max_samples + Hash::samples_per_task - 1) / Hash::samples_per_task * ranges;
-  int const league =
-      Tune::league_size(num_processors(space), (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size);
-  typename Hash::Policy const tasks(space, league, Tune::move_team_size, Tune::move_lanes);
+  auto const tasks = Hash::Tasks::policy(space, max_samples, positions.num_neurons);
   Kokkos::parallel_for("varve::start_equal_samples",
                        Range(space, 0, max_samples > equal.table_mask ? max_samples : equal.table_mask + 1),
                        StartEqualSamples{equal, max_samples});

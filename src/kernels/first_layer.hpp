@@ -5,8 +5,6 @@
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
-#include <algorithm>
-
 namespace varve {
 
 /// First layer for samples whose entries all have one value, if all edges have one weight and all outputs one bias:

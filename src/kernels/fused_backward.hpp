@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/intrinsics.hpp"
-#include "formats/trained_edges.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/leaf_sums.hpp"
 #include "kernels/line_half.hpp"
@@ -9,10 +8,19 @@
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
 
-#include <string>
 #include <vector>
 
 namespace varve {
+
+/// The first row of part `part` of num_parts parts with about equal numbers of edges and rows together (a binary
+/// search).
+template <class ExecutionSpace>
+KOKKOS_FORCEINLINE_FUNCTION int row_of_share(EdgeRows<ExecutionSpace> const& edges, int part, int num_parts) {
+  std::uint64_t const all = edges.row_pointers(edges.num_rows) + static_cast<std::uint64_t>(edges.num_rows);
+  std::uint64_t const share = all * static_cast<std::uint64_t>(part) / static_cast<std::uint64_t>(num_parts);
+  return first_not_before(0, edges.num_rows,
+                          [&](int row) { return edges.row_pointers(row) + static_cast<std::uint64_t>(row) < share; });
+}
 
 /// Backward pass of one layer, by input, without atomics: errors of its inputs and gradients of its edges together.
 ///
@@ -38,24 +46,22 @@ struct FusedBackward {
   ConstTrainingPanel<ExecutionSpace, Scalar, Links> inputs;  ///< activations of the layer before
   ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors;  ///< errors of this layer's outputs
   TrainingPanel<ExecutionSpace, Scalar, Links> input_errors; ///< result: errors of the outputs of the layer before
-  Derivative<Scalar> derivative; ///< derivative of the activation function of the layer before
-  TreeLevels<ExecutionSpace, Scalar> levels;
+  Derivative<Scalar> derivative;             ///< derivative of the activation function of the layer before
+  TreeLevels<ExecutionSpace, Scalar> levels; ///< result: gradients of weights
   int num_outputs;
   int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more for a part of the inputs
   int num_blocks;
+  TreeLevels<ExecutionSpace, Scalar> bias_levels; ///< result of NeuronSums: gradients of biases; empty if not wanted
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const run = team.league_rank() / num_blocks;
     int const block = team.league_rank() % num_blocks;
     int const first_row = first_row_of(block);
     int const last_row = first_row_of(block + 1);
-    int const first = run * levels.leaves_per_run;
-    int const last =
-        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
     int const lines_per_row =
         last_row > first_row ? (num_outputs + last_row - first_row - 1) / (last_row - first_row) : 0;
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
-      for (int leaf = first; leaf < last; ++leaf)
+      for (int leaf = levels.first_of(run); leaf < levels.end_of(run); ++leaf)
         for (int row = first_row + team.team_rank(); row < last_row; row += team.team_size()) {
           if constexpr (on_host) fetch_ahead(leaf, row - first_row, row, lines_per_row);
           backward_row(run, leaf, row, lane);
@@ -73,25 +79,23 @@ struct FusedBackward {
   /// Hosts: prefetches the line of a later row and `lines_per_row` lines of errors of the next leaf.
   KOKKOS_FORCEINLINE_FUNCTION void fetch_ahead(int leaf, int row_of_block, int row, int lines_per_row) const {
     constexpr int rows_ahead = 2;
-    auto const line =
-        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row + rows_ahead);
+    auto const line = line_of(leaf, stride, row + rows_ahead);
     fetch(inputs.data() + line, 1);
     if constexpr (HasInputErrors) fetch<FetchTo::l1_for_stores>(input_errors.data() + line, 1);
     if (leaf + 1 == levels.num_leaves) return;
-    auto const next = static_cast<std::size_t>(leaf + 1) * static_cast<std::size_t>(num_outputs);
-    fetch<FetchTo::l2>(errors.data() + next + row_of_block * lines_per_row, static_cast<std::size_t>(lines_per_row));
+    fetch<FetchTo::l2>(errors.data() + line_of(leaf + 1, num_outputs, row_of_block * lines_per_row),
+                       static_cast<std::size_t>(lines_per_row));
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(int run, int leaf, int row, int lane) const {
-    auto const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row);
+    auto const line = line_of(leaf, stride, row);
     LanePacks<Tile> x;
     x.load(inputs(line), lane);
     LanePacks<Tile> sum;
     sum.clear_all();
     std::uint32_t const end = edges.row_pointers(row + 1);
     for (std::uint32_t edge = edges.row_pointers(row); edge < end; edge += Sums::count) {
-      fetch_lines<Tile>(errors.data() + static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs), edges,
-                        edge + 2 * Sums::count, Sums::count);
+      fetch_lines<Tile>(errors.data() + line_of(leaf, num_outputs, 0), edges, edge + 2 * Sums::count, Sums::count);
       Sums sums;
       int const count = end - edge < Sums::count ? static_cast<int>(end - edge) : Sums::count;
       if (count == Sums::count) {
@@ -99,8 +103,14 @@ struct FusedBackward {
       } else {
         add_edges<false>(leaf, edge, count, lane, x, sum, sums);
       }
-      levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, edge, count, lane, sums.total(lane));
+      levels.template add<Sums>(run, leaf - levels.first_of(run), edge, count, lane, sums.total(lane));
     }
+    store_errors(sum, x, line, lane);
+  }
+
+  /// Turns a lane's sums of an input, whose activations are x, into errors and stores them.
+  KOKKOS_FORCEINLINE_FUNCTION void store_errors(LanePacks<Tile>& sum, LanePacks<Tile> const& x, std::size_t line,
+                                                int lane) const {
     if constexpr (HasInputErrors) {
       VARVE_UNROLL
       for (int k = 0; k < Tile::packs_per_lane; ++k) derivative.apply(sum.pack[k], x.pack[k]);
@@ -130,8 +140,7 @@ struct FusedBackward {
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void load_error(LanePacks<Tile>& error, int leaf, std::uint32_t edge, int lane) const {
-    error.load(errors(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs) + edges.neurons(edge)),
-               lane);
+    error.load(errors(line_of(leaf, num_outputs, 0) + edges.neurons(edge)), lane);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void add_edge(std::uint32_t edge, int i, LanePacks<Tile> const& error,
@@ -145,11 +154,15 @@ struct FusedBackward {
   }
 };
 
-/// Launches FusedBackward. Does not fence. `kernel.levels` must be for leaves_per_run() of the tuning.
+/// Launches FusedBackward, and NeuronSums if gradients of biases are wanted. Does not fence. The levels must be for
+/// leaves_per_run() of the tuning.
 template <class ExecutionSpace, class Scalar, bool HasInputErrors, int Links>
 void fused_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel) {
   using Kernel = FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links>;
   using Tune = TrainingTuning<ExecutionSpace>;
+  if (kernel.bias_levels.num_sums != 0)
+    neuron_sums(space,
+                NeuronSums<ExecutionSpace, Scalar, Links>{kernel.errors, kernel.bias_levels, kernel.num_outputs});
   if (kernel.levels.num_leaves == 0 || kernel.edges.num_rows == 0) return;
   kernel.num_blocks = Tune::num_blocks(num_processors(space), kernel.edges.num_rows);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks, Tune::team_size,
@@ -168,38 +181,24 @@ struct ScratchBackward {
   using Tile = typename Half::Tile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
   using Member = typename Policy::member_type;
-  using Weights = ConstDeviceArray<ExecutionSpace, Scalar>;
   using Sums = LeafSums<Tile, Half::num_lanes>;
   using Lines = typename Half::Lines;
-  using Levels = TreeLevels<ExecutionSpace, Scalar>;
 
-  EdgeRows<ExecutionSpace> edges;                     ///< the edges, by input
-  Weights weights;                                    ///< weights in the order of `edges`
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;  ///< activations of the layer before
-  ConstTrainingPanel<ExecutionSpace, Scalar> errors;  ///< errors of this layer's outputs
-  TrainingPanel<ExecutionSpace, Scalar> input_errors; ///< result: errors of the outputs of the layer before
-  Derivative<Scalar> derivative;                      ///< derivative of the activation function of the layer before
-  Levels levels;                                      ///< result: gradients of weights
-  Levels bias_levels;                                 ///< result: gradients of biases; empty if not wanted
-  int num_outputs;
-  int stride; ///< lines of a leaf in `inputs` and `input_errors`: rows of `edges`, or more for a part of the inputs
-  int num_blocks;
+  FusedBackward<ExecutionSpace, Scalar, HasInputErrors> given;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const run = team.league_rank() / num_blocks;
-    int const block = team.league_rank() % num_blocks;
-    int const first = run * levels.leaves_per_run;
-    int const last =
-        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
-    auto const lines = Half::in_scratch(team, num_outputs);
+    int const run = team.league_rank() / given.num_blocks;
+    int const block = team.league_rank() % given.num_blocks;
+    int const first = given.levels.first_of(run);
+    int const last = given.levels.end_of(run);
+    auto const lines = Half::in_scratch(team, given.num_outputs);
     int const rank = team.team_rank();
     for (int unit = first; unit < last; ++unit) {
       int const leaf = unit / Half::halves;
       int const half = unit % Half::halves;
       if (unit != first) team.team_barrier();
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
-        Half::stage(lines, errors, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_outputs), num_outputs,
-                    half, rank, lane);
+        Half::stage(lines, given.errors, line_of(leaf, given.num_outputs, 0), given.num_outputs, half, rank, lane);
       });
       team.team_barrier();
       Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes),
@@ -211,27 +210,28 @@ private:
   /// Computes the rows and the sums of errors of a block in half of a leaf, after `before` halves of the run.
   KOKKOS_FORCEINLINE_FUNCTION void backward_block(Lines const& lines, int run, int before, int leaf, int half,
                                                   int block, int rank, int lane) const {
-    for (int row = block + rank * num_blocks; row < edges.num_rows; row += num_blocks * Half::team_size)
+    for (int row = block + rank * given.num_blocks; row < given.edges.num_rows;
+         row += given.num_blocks * Half::team_size)
       backward_row(lines, run, before, leaf, half, row, lane);
-    int const groups = bias_levels.num_sums == 0 ? 0 : (num_outputs + Sums::count - 1) / Sums::count;
-    for (int group = block + rank * num_blocks; group < groups; group += num_blocks * Half::team_size)
+    int const groups = given.bias_levels.num_sums == 0 ? 0 : (given.num_outputs + Sums::count - 1) / Sums::count;
+    for (int group = block + rank * given.num_blocks; group < groups; group += given.num_blocks * Half::team_size)
       add_errors(lines, run, before, group * Sums::count, lane);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void backward_row(Lines const& lines, int run, int before, int leaf, int half, int row,
                                                 int lane) const {
-    auto const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row);
+    auto const line = line_of(leaf, given.stride, row);
     LanePacks<Tile> x;
-    x.load(inputs(line), half * Half::num_lanes + lane);
+    x.load(given.inputs(line), half * Half::num_lanes + lane);
     LanePacks<Tile> sum;
     sum.clear_all();
-    std::uint32_t const end = edges.row_pointers(row + 1);
-    std::uint32_t edge = edges.row_pointers(row);
-    EdgesAhead<EdgeRows<ExecutionSpace>, Weights, Half::num_lanes> next;
-    next.load(edges, weights, edge, end, lane);
+    std::uint32_t const end = given.edges.row_pointers(row + 1);
+    std::uint32_t edge = given.edges.row_pointers(row);
+    EdgesAhead<ExecutionSpace, Scalar, Half::num_lanes> next;
+    next.load(given.edges, given.weights, edge, end, lane);
     for (; edge < end; edge += Sums::count) {
       auto const now = next;
-      next.load(edges, weights, edge + Sums::count, end, lane);
+      next.load(given.edges, given.weights, edge + Sums::count, end, lane);
       Sums sums;
       int const count = end - edge < Sums::count ? static_cast<int>(end - edge) : Sums::count;
       if (count == Sums::count) {
@@ -248,13 +248,9 @@ private:
           }
         }
       }
-      levels.template add<Sums>(run, before, edge, count, lane, sums.total(lane));
+      given.levels.template add<Sums>(run, before, edge, count, lane, sums.total(lane));
     }
-    if constexpr (HasInputErrors) {
-      VARVE_UNROLL
-      for (int k = 0; k < Tile::packs_per_lane; ++k) derivative.apply(sum.pack[k], x.pack[k]);
-      sum.store(input_errors(line), half * Half::num_lanes + lane);
-    }
+    given.store_errors(sum, x, line, half * Half::num_lanes + lane);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void add_edge(Lines const& lines, int neuron, Scalar weight, int i, int lane,
@@ -270,7 +266,7 @@ private:
 
   /// Adds the sums of the errors of neighbouring neurons.
   KOKKOS_FORCEINLINE_FUNCTION void add_errors(Lines const& lines, int run, int before, int first, int lane) const {
-    int const count = num_outputs - first < Sums::count ? num_outputs - first : Sums::count;
+    int const count = given.num_outputs - first < Sums::count ? given.num_outputs - first : Sums::count;
     Sums sums;
     VARVE_UNROLL
     for (int i = 0; i < Sums::count; ++i) {
@@ -282,22 +278,21 @@ private:
         sums.clear_sum(i);
       }
     }
-    bias_levels.template add<Sums>(run, before, static_cast<std::size_t>(first), count, lane, sums.total(lane));
+    given.bias_levels.template add<Sums>(run, before, static_cast<std::size_t>(first), count, lane, sums.total(lane));
   }
 };
 
-/// Launches ScratchBackward. Does not fence. `kernel.levels` must be for the runs of TrainingTuning::halves_per_run().
+/// Launches ScratchBackward. Does not fence. The levels must be for the runs of TrainingTuning::halves_per_run().
 template <class ExecutionSpace, class Scalar, bool HasInputErrors>
-void scratch_backward(ExecutionSpace const& space, ScratchBackward<ExecutionSpace, Scalar, HasInputErrors> kernel) {
+void scratch_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace, Scalar, HasInputErrors> given) {
   using Kernel = ScratchBackward<ExecutionSpace, Scalar, HasInputErrors>;
   using Half = typename Kernel::Half;
-  if (kernel.levels.num_leaves == 0 || kernel.num_outputs == 0) return;
-  kernel.num_blocks = TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), kernel.edges.num_rows,
-                                                                  kernel.levels.num_leaves);
-  typename Kernel::Policy policy(space, kernel.levels.num_runs() * kernel.num_blocks, +Half::team_size,
-                                 +Half::num_lanes);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(kernel.num_outputs)) + 128));
-  launch_teams(HasInputErrors ? "varve::scratch_backward" : "varve::scratch_gradient", policy, kernel);
+  if (given.levels.num_leaves == 0 || given.num_outputs == 0) return;
+  given.num_blocks =
+      TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), given.edges.num_rows, given.levels.num_leaves);
+  typename Kernel::Policy policy(space, given.levels.num_runs() * given.num_blocks, +Half::team_size, +Half::num_lanes);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(given.num_outputs)) + 128));
+  launch_teams(HasInputErrors ? "varve::scratch_backward" : "varve::scratch_gradient", policy, Kernel{given});
 }
 
 /// The kernels of a series: neighbouring layers with the same number of inputs and outputs. The vector must outlive the
@@ -336,21 +331,14 @@ void series_forward(ExecutionSpace const& space, SeriesForward<ExecutionSpace, S
   Kokkos::parallel_for("varve::series_forward", Policy(space, 0, num_leaves).set_chunk_size(1), kernel);
 }
 
-/// Arguments of the backward pass for one layer of a series. Both parts have the same runs of leaves.
-template <class ExecutionSpace, class Scalar, int Links = kChainLength>
-struct SeriesBackwardLayer {
-  FusedBackward<ExecutionSpace, Scalar, true, Links> edges;
-  NeuronSums<ExecutionSpace, Scalar, Links> bias;
-};
-
 /// The backward pass of a series in one launch on a host: a thread computes a run of leaves, each through all layers.
 /// Index: run of leaves. Moves and computes per edge the same as FusedBackward.
 template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesBackward {
-  using Layer = SeriesBackwardLayer<ExecutionSpace, Scalar, Links>;
+  using Layer = FusedBackward<ExecutionSpace, Scalar, true, Links>;
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
 
-  KernelList<Layer> layers; ///< the last one of the network first
+  KernelList<Layer> layers; ///< the last one of the network first; levels and bias_levels have the same runs
   int leaves_per_run;
   int num_leaves;
 
@@ -363,9 +351,10 @@ struct SeriesBackward {
 
 private:
   KOKKOS_FORCEINLINE_FUNCTION static void backward_leaf(Layer const& layer, int run, int leaf) {
-    for (int neuron = 0; neuron < layer.bias.num_neurons; neuron += kLeafChains<Scalar>)
-      layer.bias.add_group(run, leaf, neuron, 0);
-    for (int row = 0; row < layer.edges.edges.num_rows; ++row) layer.edges.backward_row(run, leaf, row, 0);
+    for (int neuron = 0; neuron < layer.num_outputs; neuron += kLeafChains<Scalar>)
+      NeuronSums<ExecutionSpace, Scalar, Links>::add_group(layer.errors, layer.bias_levels, layer.num_outputs, run,
+                                                           leaf, neuron, 0);
+    for (int row = 0; row < layer.edges.num_rows; ++row) layer.backward_row(run, leaf, row, 0);
   }
 };
 

@@ -76,18 +76,10 @@ private:
 
   /// The first entry of a row whose column is at least `column`.
   KOKKOS_FORCEINLINE_FUNCTION std::uint64_t first_entry(std::uint64_t row, NeuronIndex column) const {
-    std::uint64_t begin = matrix.row_pointers(row);
+    std::uint64_t const begin = matrix.row_pointers(row);
     if (column == 0) return begin;
-    std::uint64_t end = matrix.row_pointers(row + 1);
-    while (begin < end) {
-      std::uint64_t const middle = begin + (end - begin) / 2;
-      if (matrix.columns(middle) < column) {
-        begin = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return begin;
+    return first_not_before(begin, std::uint64_t{matrix.row_pointers(row + 1)},
+                            [&](std::uint64_t entry) { return matrix.columns(entry) < column; });
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void fetch_entries(std::uint64_t entry, std::uint64_t count) const {

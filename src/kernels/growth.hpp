@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/execution.hpp"
-#include "formats/trained_edges.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
 
@@ -40,18 +39,10 @@ private:
     auto const inputs = static_cast<std::size_t>(num_inputs);
     auto const output = static_cast<std::size_t>(first_output) + place / inputs;
     auto const input = static_cast<NeuronIndex>(place % inputs);
-    std::uint32_t low = edges.row_pointers(output);
     std::uint32_t const end = edges.row_pointers(output + 1);
-    std::uint32_t high = end;
-    while (low < high) {
-      std::uint32_t const middle = low + (high - low) / 2;
-      if (edges.neurons(middle) < input) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low < end && edges.neurons(low) == input;
+    std::uint32_t const edge = first_not_before(std::uint32_t{edges.row_pointers(output)}, end,
+                                                [&](std::uint32_t one) { return edges.neurons(one) < input; });
+    return edge < end && edges.neurons(edge) == input;
   }
 };
 
@@ -100,11 +91,8 @@ struct PlaceGradients {
     std::int64_t const block = team.league_rank() % num_blocks;
     std::int64_t const first_unit = num_units() * block / num_blocks;
     std::int64_t const last_unit = num_units() * (block + 1) / num_blocks;
-    int const first = run * levels.leaves_per_run;
-    int const last =
-        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
-      for (int leaf = first; leaf < last; ++leaf)
+      for (int leaf = levels.first_of(run); leaf < levels.end_of(run); ++leaf)
         for (std::int64_t unit = first_unit + team.team_rank(); unit < last_unit; unit += team.team_size())
           add_unit(run, leaf, static_cast<int>(unit % block_outputs),
                    static_cast<int>(unit / block_outputs) * Sums::count, lane);
@@ -129,11 +117,7 @@ struct PlaceGradients {
     }
     auto const first_sum =
         static_cast<std::size_t>(output) * static_cast<std::size_t>(num_inputs) + static_cast<std::size_t>(first_input);
-    levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, first_sum, count, lane, sums.total(lane));
-  }
-
-  KOKKOS_FORCEINLINE_FUNCTION static std::size_t line_of(int leaf, int num_neurons, int neuron) {
-    return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(neuron);
+    levels.template add<Sums>(run, leaf - levels.first_of(run), first_sum, count, lane, sums.total(lane));
   }
 };
 

@@ -73,8 +73,8 @@ struct LeafGradientOnHost {
     int const first_row = num_groups * part / num_parts * rows;
     int const last_row = least(num_groups * (part + 1) / num_parts * rows, num_inputs);
     auto const lines = ScratchArrays(team, 1, scratch_bytes, 64).template take<Numbers>(errors_size);
-    int const first = run * levels.leaves_per_run;
-    int const last = least(first + levels.leaves_per_run, levels.num_leaves);
+    int const first = levels.first_of(run);
+    int const last = levels.end_of(run);
     for (int leaf = first; leaf < last; leaf += group) {
       int const count = least(group, last - leaf);
       Place const place{run, leaf - first, leaf, count, first_row, first_vector * width, last_vector - first_vector};
@@ -110,11 +110,10 @@ private:
   /// the last output of a vector.
   KOKKOS_FORCEINLINE_FUNCTION void stage_errors(ArrayView<Numbers> const& lines, Place const& place) const {
     for (int l = 0; l < place.count; ++l) {
-      std::size_t const from = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(num_outputs);
       auto* const to = reinterpret_cast<Scalar*>(&lines(static_cast<std::size_t>(l) * samples * vectors));
       for (int j = 0; j < place.vectors * width; ++j) {
         typename Tile::Line line{};
-        if (place.column + j < num_outputs) line = errors(from + static_cast<std::size_t>(place.column + j));
+        if (place.column + j < num_outputs) line = errors(line_of(place.leaf + l, num_outputs, place.column + j));
         VARVE_UNROLL
         for (int chain = 0; chain < chains; ++chain) {
           VARVE_UNROLL
@@ -140,8 +139,7 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION void add_rows(ArrayView<Numbers> const& lines, Place const& place) const {
     Sums<Rows, Vectors> tree[group_levels]; // level k: the sum of 2^k leaves
     for (int l = 0; l < place.count; ++l) {
-      std::size_t const line = static_cast<std::size_t>(place.leaf + l) * static_cast<std::size_t>(stride) +
-                               static_cast<std::size_t>(place.row);
+      std::size_t const line = line_of(place.leaf + l, stride, place.row);
       auto sum = sums_of_leaf<Rows, Vectors>(reinterpret_cast<Scalar const*>(&inputs(line)),
                                              &lines(static_cast<std::size_t>(l) * samples * vectors));
       int level = 0;
@@ -275,9 +273,8 @@ struct LeafGradientOnGpu {
     ScratchArrays scratch(team, 0, scratch_bytes, 128);
     auto const x = scratch.template take<Numbers>(rows * spacing);
     auto const e = scratch.template take<Numbers>(columns * spacing);
-    int const first = run * levels.leaves_per_run;
-    int const last =
-        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
+    int const first = levels.first_of(run);
+    int const last = levels.end_of(run);
     for (int leaf = first; leaf < last; ++leaf) {
       if (leaf != first) team.team_barrier();
       stage<rows>(x, inputs, leaf, row, num_inputs, stride, rank);
@@ -302,14 +299,13 @@ private:
                                                 ConstTrainingPanel<ExecutionSpace, Scalar> const& panel, int leaf,
                                                 int first, int num_neurons, int of_leaf, int rank) {
     constexpr int loads = Count * packs / team_size;
-    auto const line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(of_leaf);
     Numbers numbers[loads];
     VARVE_UNROLL
     for (int i = 0; i < loads; ++i) {
       int const place = i * team_size + rank;
       int const neuron = first + place / packs;
       clear(numbers[i]);
-      if (neuron < num_neurons) copy(numbers[i], panel(line + static_cast<std::size_t>(neuron)).pack[place % packs]);
+      if (neuron < num_neurons) copy(numbers[i], panel(line_of(leaf, of_leaf, neuron)).pack[place % packs]);
     }
     VARVE_UNROLL
     for (int i = 0; i < loads; ++i) {

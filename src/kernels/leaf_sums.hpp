@@ -22,39 +22,37 @@ struct NeuronSums {
   ConstTrainingPanel<ExecutionSpace, Scalar, Links> errors;
   TreeLevels<ExecutionSpace, Scalar> levels;
   int num_neurons;
-  int num_blocks;
+  int num_blocks = 1;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
     int const run = team.league_rank() / num_blocks;
     int const block = team.league_rank() % num_blocks;
     int const num_groups = (num_neurons + Sums::count - 1) / Sums::count;
-    int const first = run * levels.leaves_per_run;
-    int const last =
-        first + levels.leaves_per_run < levels.num_leaves ? first + levels.leaves_per_run : levels.num_leaves;
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Tile::num_lanes), [&](int lane) {
-      for (int leaf = first; leaf < last; ++leaf)
+      for (int leaf = levels.first_of(run); leaf < levels.end_of(run); ++leaf)
         for (int group = block * team.team_size() + team.team_rank(); group < num_groups;
              group += num_blocks * team.team_size())
-          add_group(run, leaf, group * Sums::count, lane);
+          add_group(errors, levels, num_neurons, run, leaf, group * Sums::count, lane);
     });
   }
 
-  KOKKOS_FORCEINLINE_FUNCTION void add_group(int run, int leaf, int first, int lane) const {
+  /// Adds the errors of a group of neurons in a leaf, from `first` on.
+  KOKKOS_FORCEINLINE_FUNCTION static void add_group(ConstTrainingPanel<ExecutionSpace, Scalar, Links> const& errors,
+                                                    TreeLevels<ExecutionSpace, Scalar> const& levels, int num_neurons,
+                                                    int run, int leaf, int first, int lane) {
     int const count = num_neurons - first < Sums::count ? num_neurons - first : Sums::count;
-    auto const line =
-        static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_neurons) + static_cast<std::size_t>(first);
     Sums sums;
     VARVE_UNROLL
     for (int i = 0; i < Sums::count; ++i) {
       if (i < count) {
         LanePacks<Tile> error;
-        error.load(errors(line + static_cast<std::size_t>(i)), lane);
+        error.load(errors(line_of(leaf, num_neurons, first + i)), lane);
         sums.set_sum(i, error);
       } else {
         sums.clear_sum(i);
       }
     }
-    levels.template add<Sums>(run, leaf - run * levels.leaves_per_run, static_cast<std::size_t>(first), count, lane,
+    levels.template add<Sums>(run, leaf - levels.first_of(run), static_cast<std::size_t>(first), count, lane,
                               sums.total(lane));
   }
 };
@@ -115,10 +113,8 @@ private:
 /// Launches AddLevels. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
   std::size_t const chunks = kernel.num_chunks(kernel.levels) + kernel.num_chunks(kernel.others);
-  if (kernel.levels.num_leaves == 0 || chunks == 0) return;
-  Kokkos::parallel_for("varve::add_levels", Policy(space, 0, chunks), kernel);
+  if (kernel.levels.num_leaves > 0) launch_range("varve::add_levels", space, chunks, kernel);
 }
 
 /// sums(i) += others(i): the sum of two neighbouring subtrees of leaves. Index: sum. Reads two numbers and writes one.
@@ -133,9 +129,7 @@ struct MergeSubtrees {
 /// Launches MergeSubtrees. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void merge_subtrees(ExecutionSpace const& space, MergeSubtrees<ExecutionSpace, Scalar> const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (kernel.sums.size() == 0) return;
-  Kokkos::parallel_for("varve::merge_subtrees", Policy(space, 0, kernel.sums.size()), kernel);
+  launch_range("varve::merge_subtrees", space, kernel.sums.size(), kernel);
 }
 
 /// Address of the sums of a subtree, an element of a table. (Kokkos would interpret a View of pointers as a View of
@@ -179,9 +173,7 @@ struct AddSubtrees {
 template <class ExecutionSpace, class Scalar>
 void add_subtrees(ExecutionSpace const& space, AddSubtrees<ExecutionSpace, Scalar> const& kernel) {
   constexpr std::size_t chunk = AddSubtrees<ExecutionSpace, Scalar>::chunk;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (kernel.total.size() == 0) return;
-  Kokkos::parallel_for("varve::add_subtrees", Policy(space, 0, (kernel.total.size() + chunk - 1) / chunk), kernel);
+  launch_range("varve::add_subtrees", space, (kernel.total.size() + chunk - 1) / chunk, kernel);
 }
 
 /// Stores numbers that another rank has computed: copies them to an array (optional), scatters them to a copy in
@@ -206,9 +198,7 @@ struct StoreReceived {
 /// Launches StoreReceived. Does not fence.
 template <class ExecutionSpace, class Number>
 void store_received(ExecutionSpace const& space, StoreReceived<ExecutionSpace, Number> const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (kernel.numbers.size() == 0) return;
-  Kokkos::parallel_for("varve::store_received", Policy(space, 0, kernel.numbers.size()), kernel);
+  launch_range("varve::store_received", space, kernel.numbers.size(), kernel);
 }
 
 /// totals(first + i) = the sum over all leaves at place places(i), never -0: picks the gradients of edges from the
@@ -237,9 +227,8 @@ struct PickLevels {
 template <class ExecutionSpace, class Scalar>
 void pick_levels(ExecutionSpace const& space, PickLevels<ExecutionSpace, Scalar> const& kernel) {
   constexpr std::size_t chunk = PickLevels<ExecutionSpace, Scalar>::chunk;
-  if (kernel.levels.num_leaves == 0 || kernel.places.size() == 0) return;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  Kokkos::parallel_for("varve::pick_levels", Policy(space, 0, (kernel.places.size() + chunk - 1) / chunk), kernel);
+  if (kernel.levels.num_leaves > 0)
+    launch_range("varve::pick_levels", space, (kernel.places.size() + chunk - 1) / chunk, kernel);
 }
 
 } // namespace varve

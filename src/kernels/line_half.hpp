@@ -74,14 +74,13 @@ private:
 
 /// Indices and weights of neighbouring edges, one for each lane of a thread, which passes them to the others by
 /// shuffles. Each is loaded while the edges before it are in use.
-template <class Rows, class Weights, int Lanes>
+template <class ExecutionSpace, class Scalar, int Lanes>
 struct EdgesAhead {
-  using Scalar = typename Weights::non_const_value_type;
-
   std::uint32_t neuron = 0;
   Scalar weight = 0;
 
-  KOKKOS_FORCEINLINE_FUNCTION void load(Rows const& edges, Weights const& weights, std::uint32_t first,
+  KOKKOS_FORCEINLINE_FUNCTION void load(EdgeRows<ExecutionSpace> const& edges,
+                                        ConstDeviceArray<ExecutionSpace, Scalar> const& weights, std::uint32_t first,
                                         std::uint32_t end, int lane) {
     std::uint32_t const own = first + static_cast<std::uint32_t>(lane);
     if (own >= end) return;

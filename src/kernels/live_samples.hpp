@@ -235,16 +235,48 @@ void move_live_samples(ExecutionSpace const& space, MoveLiveSamples<ExecutionSpa
   launch_teams("varve::move_live_samples", policy, kernel);
 }
 
-/// Finds the saturated samples of a panel, whose activations all equal `cap`: sets unsaturated_stamps(p) = stamp for
-/// all other samples. A task is 32 positions and 128 neurons. league x team threads: tasks, in strides; vector lanes:
-/// samples. A lane reads its sample up to the first other value, which unsaturated samples have near the beginning. If
-/// most samples are saturated, it reads the panel once: bound by memory bandwidth.
-template <class ExecutionSpace, class Scalar>
-struct FindSaturated {
+/// Work on all positions of a panel and all neurons: a task is 32 positions and a range of up to RangeNeurons neurons.
+/// league x team threads: tasks, in strides; vector lanes: positions.
+template <class ExecutionSpace, class Scalar, int RangeNeurons>
+struct PanelTasks {
+  using Tune = Tuning<ExecutionSpace, Scalar>;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
   using Member = typename Policy::member_type;
-  static constexpr int samples_per_task = 32;
-  static constexpr int neurons_per_task = 128;
+  static constexpr int positions = 32;
+
+  /// Calls work(position, first neuron, last neuron exclusive) for all positions below `count` and ranges of neurons.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION static void for_each(Member const& team, int count, int num_neurons, Work const& work) {
+    int const ranges = (num_neurons + RangeNeurons - 1) / RangeNeurons;
+    int const num_tasks = (count + positions - 1) / positions * ranges;
+    int const tasks_at_a_time = team.league_size() * team.team_size();
+    for (int task = team.league_rank() * team.team_size() + team.team_rank(); task < num_tasks;
+         task += tasks_at_a_time) {
+      int const first = task / ranges * positions;
+      int const samples = count - first < positions ? count - first : positions;
+      int const neuron = task % ranges * RangeNeurons;
+      int const last = neuron + RangeNeurons < num_neurons ? neuron + RangeNeurons : num_neurons;
+      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, samples),
+                           [&](int sample) { work(first + sample, neuron, last); });
+    }
+  }
+
+  /// The launch for at most max_count positions, of which there must be some, as there must be neurons.
+  static Policy policy(ExecutionSpace const& space, int max_count, int num_neurons) {
+    int const ranges = (num_neurons + RangeNeurons - 1) / RangeNeurons;
+    int const num_tasks = (max_count + positions - 1) / positions * ranges;
+    int const teams = (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size;
+    return Policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size, Tune::move_lanes);
+  }
+};
+
+/// Finds the saturated samples of a panel, whose activations all equal `cap`: sets unsaturated_stamps(p) = stamp for
+/// all other samples. league, team and lanes: PanelTasks. A lane reads its sample up to the first other value, which
+/// unsaturated samples have near the beginning. If most samples are saturated, it reads the panel once: bound by memory
+/// bandwidth.
+template <class ExecutionSpace, class Scalar>
+struct FindSaturated {
+  using Tasks = PanelTasks<ExecutionSpace, Scalar, 128>;
 
   ArrayView<Scalar const> panel;
   int tile_samples;
@@ -254,25 +286,14 @@ struct FindSaturated {
   ArrayView<int> unsaturated_stamps;
   int stamp;
 
-  KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const count = num_samples(0);
-    int const ranges = (num_neurons + neurons_per_task - 1) / neurons_per_task;
-    int const num_tasks = (count + samples_per_task - 1) / samples_per_task * ranges;
-    int const tasks_at_a_time = team.league_size() * team.team_size();
-    for (int task = team.league_rank() * team.team_size() + team.team_rank(); task < num_tasks;
-         task += tasks_at_a_time) {
-      int const first = task / ranges * samples_per_task;
-      int const samples = count - first < samples_per_task ? count - first : samples_per_task;
-      int const neuron = task % ranges * neurons_per_task;
-      Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, samples),
-                           [&](int sample) { look_at(first + sample, neuron); });
-    }
+  KOKKOS_FUNCTION void operator()(typename Tasks::Member const& team) const {
+    Tasks::for_each(team, num_samples(0), num_neurons,
+                    [&](int position, int first, int last) { look_at(position, first, last); });
   }
 
 private:
-  KOKKOS_FORCEINLINE_FUNCTION void look_at(int position, int first) const {
+  KOKKOS_FORCEINLINE_FUNCTION void look_at(int position, int first, int last) const {
     if (unsaturated_stamps(position) == stamp) return; // another task has found the sample unsaturated
-    int const last = first + neurons_per_task < num_neurons ? first + neurons_per_task : num_neurons;
     auto const activations = sample_of_slot(panel, position, num_neurons, tile_samples);
     for (int neuron = first; neuron < last; ++neuron) {
       if (activations(static_cast<std::size_t>(neuron) * static_cast<std::size_t>(tile_samples)) == cap) continue;
@@ -285,15 +306,9 @@ private:
 /// Launches FindSaturated for at most `max_samples` samples; position p must be slot p. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void find_saturated(ExecutionSpace const& space, FindSaturated<ExecutionSpace, Scalar> const& kernel, int max_samples) {
-  using Kernel = FindSaturated<ExecutionSpace, Scalar>;
-  using Tune = Tuning<ExecutionSpace, Scalar>;
-  int const ranges = (kernel.num_neurons + Kernel::neurons_per_task - 1) / Kernel::neurons_per_task;
-  int const num_tasks = (max_samples + Kernel::samples_per_task - 1) / Kernel::samples_per_task * ranges;
-  if (num_tasks == 0) return;
-  int const teams = (num_tasks + Tune::move_team_size - 1) / Tune::move_team_size;
-  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), teams), Tune::move_team_size,
-                                       Tune::move_lanes);
-  launch_teams("varve::find_saturated", policy, kernel);
+  using Tasks = typename FindSaturated<ExecutionSpace, Scalar>::Tasks;
+  if (max_samples == 0 || kernel.num_neurons == 0) return;
+  launch_teams("varve::find_saturated", Tasks::policy(space, max_samples, kernel.num_neurons), kernel);
 }
 
 } // namespace varve

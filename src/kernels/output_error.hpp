@@ -38,8 +38,10 @@ struct OutputError {
   Loss loss;
   int num_outputs;
   int num_positions;
-  int num_leaves;
-  int links = kChainLength; ///< hosts: packs of a line (with_links()); one kernel for all, which is not bound by loads
+  int links =
+      kChainLength; ///< set by the launch on hosts: packs of a line (with_links()), for one kernel for all lengths
+
+  int num_leaves() const { return num_tiles(num_positions, Tile::num_samples); }
 
   /// The class of output 0 (Loss::first_class()).
   KOKKOS_FORCEINLINE_FUNCTION NeuronIndex first_class() const {
@@ -229,11 +231,12 @@ struct OutputErrorOnHost {
 
 /// Launches OutputErrorOnHost. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
-  if (given.num_leaves == 0 || given.num_outputs == 0) return;
+void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> given) {
+  if (given.num_positions == 0 || given.num_outputs == 0) return;
+  given.links = with_links<ExecutionSpace, Scalar>(given.num_positions, [](auto links) { return +links; });
   auto const launch = [&](auto const& kernel) {
     using Kernel = std::decay_t<decltype(kernel)>;
-    typename Kernel::Policy const policy(space, given.num_leaves * given.links, 1, 1);
+    typename Kernel::Policy const policy(space, given.num_leaves() * given.links, 1, 1);
     launch_teams("varve::output_error", policy, kernel);
   };
   with_kind(given.loss, [&](auto kind) {
@@ -485,13 +488,13 @@ private:
 /// Launches OutputErrorOnGpu. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void output_error_on_gpu(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
-  if (given.num_leaves == 0 || given.num_outputs == 0) return;
+  if (given.num_positions == 0 || given.num_outputs == 0) return;
   with_kind(given.loss, [&](auto kind) {
     using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
     int const rows =
         static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::max_rows))));
     int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
-    typename Kernel::Policy policy(space, given.num_leaves * Kernel::groups_per_line, num_threads);
+    typename Kernel::Policy policy(space, given.num_leaves() * Kernel::groups_per_line, num_threads);
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));
     launch_teams("varve::output_error", policy, Kernel{given});
   });

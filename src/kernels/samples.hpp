@@ -113,27 +113,41 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   launch_teams("varve::expand_samples", policy, Kernel{samples, target});
 }
 
-/// Transposes samples of a panel to rows: rows(p, output) = panel(from_slot(first + p), neurons(output)). Index:
-/// element of `rows`. Reads and writes each activation once.
-template <class ExecutionSpace, class Scalar>
-struct GatherRows {
+/// The last activations of the samples of a batch, most of which are in a panel.
+template <class Scalar>
+struct LastActivations {
+  static constexpr int is_dead = -1;
+  static constexpr int is_saturated = -2;
+
   ArrayView<Scalar const> panel;
   int tile_samples;
   ArrayView<int const> from_slot;       ///< empty: position p is in slot p
   ArrayView<NeuronIndex const> neurons; ///< neuron of the panel for each output; empty: output j is neuron j
+  ArrayView<int const> ends;            ///< [sample]: its position, is_dead or is_saturated
+  int num_neurons;                      ///< neurons in the panel
+  Scalar saturated_value;               ///< all last activations of a saturated sample
+
+  /// The last activation of a sample with this end.
+  KOKKOS_FORCEINLINE_FUNCTION Scalar number(int end, std::size_t output) const {
+    if (end < 0) return end == is_saturated ? saturated_value : Scalar(0);
+    int const slot = from_slot.data() == nullptr ? end : from_slot(end);
+    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
+    return panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
+  }
+};
+
+/// Transposes samples of a panel to rows: rows(p, output) = the last activation of the sample at position first + p.
+/// Index: element of `rows`. Reads and writes each activation once.
+template <class Scalar>
+struct GatherRows {
+  LastActivations<Scalar> source;
   int first;
-  int num_neurons; ///< neurons in the panel
   int num_outputs;
   ArrayView<Scalar> rows;
 
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     auto const width = static_cast<std::size_t>(num_outputs);
-    int const position = first + static_cast<int>(place / width);
-    int const slot = from_slot.data() == nullptr ? position : from_slot(position);
-    std::size_t const output = place % width;
-    std::size_t const neuron = neurons.data() == nullptr ? output : neurons(output);
-    rows(place) =
-        panel(place_of_slot(slot, num_neurons, tile_samples) + neuron * static_cast<std::size_t>(tile_samples));
+    rows(place) = source.number(first + static_cast<int>(place / width), place % width);
   }
 };
 
@@ -198,9 +212,7 @@ struct Widen {
 template <class ExecutionSpace, class Narrow, class Wide>
 void widen(ExecutionSpace const& space, ArrayView<Narrow const> const& from, ArrayView<Wide> const& to,
            std::size_t count) {
-  Kokkos::parallel_for("varve::widen_numbers",
-                       Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>(space, 0, count),
-                       Widen<Narrow, Wide>{from, to});
+  launch_range("varve::widen_numbers", space, count, Widen<Narrow, Wide>{from, to});
 }
 
 } // namespace varve

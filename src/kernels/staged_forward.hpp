@@ -9,7 +9,6 @@
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
 
-#include <algorithm>
 #include <cstddef>
 
 namespace varve {

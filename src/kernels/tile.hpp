@@ -77,6 +77,21 @@ KOKKOS_FORCEINLINE_FUNCTION std::size_t place_of_slot(int slot, int num_neurons,
          static_cast<std::size_t>(slot - tile * tile_samples);
 }
 
+/// The first index in [begin, end) for which is_before(index) is false; `end` if there is none. A binary search:
+/// indices for which it is true come first.
+template <class Index, class IsBefore>
+KOKKOS_FORCEINLINE_FUNCTION Index first_not_before(Index begin, Index end, IsBefore const& is_before) {
+  while (begin < end) {
+    Index const middle = begin + (end - begin) / 2;
+    if (is_before(middle)) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
 /// Stores a number in a word that every concurrent writer sets to the same number. On a GPU a thread that already reads
 /// this number does not store: atomic stores of thousands of threads to one line would serialize (measured: four fifths
 /// of the time of a layer of 16384 neurons).

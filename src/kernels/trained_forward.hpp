@@ -1,6 +1,5 @@
 #pragma once
 
-#include "formats/trained_edges.hpp"
 #include "kernels/line_half.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
@@ -39,7 +38,7 @@ struct TrainedForward {
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void forward_row(int leaf, int row, int lane) const {
-    auto const first_line = static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs);
+    auto const first_line = line_of(leaf, num_inputs, 0);
     LanePacks<Tile> sum;
     sum.clear_all();
     std::uint32_t const end = edges.row_pointers(row + 1);
@@ -48,12 +47,15 @@ struct TrainedForward {
     if constexpr (edges_ahead > 1) {
       for (; edge < end; ++edge) add_edges<1>(edge, first_line, lane, sum);
     }
+    finish_row(sum, leaf, row, lane);
+  }
+
+  /// Turns a lane's sums of an output into activations and stores them.
+  KOKKOS_FORCEINLINE_FUNCTION void finish_row(LanePacks<Tile>& sum, int leaf, int row, int lane) const {
     double const own_bias = bias(row);
     VARVE_UNROLL
     for (int k = 0; k < Tile::packs_per_lane; ++k) finish_with_curve(sum.pack[k], own_bias, bounds);
-    sum.store(
-        outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row)),
-        lane);
+    sum.store(outputs(line_of(leaf, stride, row)), lane);
   }
 
   /// Adds Count edges; all their loads are in flight before the first is used.
@@ -99,30 +101,20 @@ struct ScratchForward {
   using Tile = typename Half::Tile;
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<1024, 1>>;
   using Member = typename Policy::member_type;
-  using Weights = ConstDeviceArray<ExecutionSpace, Scalar>;
 
-  EdgeRows<ExecutionSpace> edges;                ///< the edges, by output
-  Weights weights;                               ///< weights in the order of `edges`
-  ConstDeviceArray<ExecutionSpace, double> bias; ///< [output]
-  Bounds<Scalar> bounds;
-  ConstTrainingPanel<ExecutionSpace, Scalar> inputs;
-  TrainingPanel<ExecutionSpace, Scalar> outputs;
-  int num_inputs;
-  int stride; ///< lines of a leaf in `outputs`: rows of `edges`, or more if the rows are a part of the outputs
-  int num_blocks;
+  TrainedForward<ExecutionSpace, Scalar> given;
 
   KOKKOS_FUNCTION void operator()(Member const& team) const {
-    int const unit = team.league_rank() / num_blocks;
-    int const block = team.league_rank() % num_blocks;
+    int const unit = team.league_rank() / given.num_blocks;
+    int const block = team.league_rank() % given.num_blocks;
     int const leaf = unit / Half::halves;
     int const half = unit % Half::halves;
-    int const first = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * block / num_blocks);
-    int const last = static_cast<int>(static_cast<std::int64_t>(edges.num_rows) * (block + 1) / num_blocks);
-    auto const lines = Half::in_scratch(team, num_inputs);
+    int const first = static_cast<int>(static_cast<std::int64_t>(given.edges.num_rows) * block / given.num_blocks);
+    int const last = static_cast<int>(static_cast<std::int64_t>(given.edges.num_rows) * (block + 1) / given.num_blocks);
+    auto const lines = Half::in_scratch(team, given.num_inputs);
     int const rank = team.team_rank();
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
-      Half::stage(lines, inputs, static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_inputs), num_inputs,
-                  half, rank, lane);
+      Half::stage(lines, given.inputs, line_of(leaf, given.num_inputs, 0), given.num_inputs, half, rank, lane);
     });
     team.team_barrier();
     Kokkos::parallel_for(Kokkos::ThreadVectorRange(team, +Half::num_lanes), [&](int lane) {
@@ -134,13 +126,13 @@ struct ScratchForward {
                                                int lane) const {
     LanePacks<Tile> sum;
     sum.clear_all();
-    std::uint32_t const end = edges.row_pointers(row + 1);
-    std::uint32_t edge = edges.row_pointers(row);
-    EdgesAhead<EdgeRows<ExecutionSpace>, Weights, Half::num_lanes> next;
-    next.load(edges, weights, edge, end, lane);
+    std::uint32_t const end = given.edges.row_pointers(row + 1);
+    std::uint32_t edge = given.edges.row_pointers(row);
+    EdgesAhead<ExecutionSpace, Scalar, Half::num_lanes> next;
+    next.load(given.edges, given.weights, edge, end, lane);
     for (; edge < end; edge += Half::num_lanes) {
       auto const now = next;
-      next.load(edges, weights, edge + Half::num_lanes, end, lane);
+      next.load(given.edges, given.weights, edge + Half::num_lanes, end, lane);
       if (edge + Half::num_lanes <= end) {
         VARVE_UNROLL
         for (int i = 0; i < Half::num_lanes; ++i) add_edge(lines, now.neuron_of(i), now.weight_of(i), lane, sum);
@@ -149,12 +141,7 @@ struct ScratchForward {
         for (int i = 0; i < count; ++i) add_edge(lines, now.neuron_of(i), now.weight_of(i), lane, sum);
       }
     }
-    double const own_bias = bias(row);
-    VARVE_UNROLL
-    for (int k = 0; k < Tile::packs_per_lane; ++k) finish_with_curve(sum.pack[k], own_bias, bounds);
-    sum.store(
-        outputs(static_cast<std::size_t>(leaf) * static_cast<std::size_t>(stride) + static_cast<std::size_t>(row)),
-        half * Half::num_lanes + lane);
+    given.finish_row(sum, leaf, row, half * Half::num_lanes + lane);
   }
 
   KOKKOS_FORCEINLINE_FUNCTION static void add_edge(typename Half::Lines const& lines, int neuron, Scalar weight,
@@ -168,15 +155,15 @@ struct ScratchForward {
 
 /// Launches ScratchForward for num_leaves leaves. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void scratch_forward(ExecutionSpace const& space, ScratchForward<ExecutionSpace, Scalar> kernel, int num_leaves) {
+void scratch_forward(ExecutionSpace const& space, TrainedForward<ExecutionSpace, Scalar> given, int num_leaves) {
   using Kernel = ScratchForward<ExecutionSpace, Scalar>;
   using Half = typename Kernel::Half;
-  if (num_leaves == 0 || kernel.edges.num_rows == 0) return;
+  if (num_leaves == 0 || given.edges.num_rows == 0) return;
   int const units = num_leaves * Half::halves;
-  kernel.num_blocks = TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), kernel.edges.num_rows, units);
-  typename Kernel::Policy policy(space, units * kernel.num_blocks, +Half::team_size, +Half::num_lanes);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(kernel.num_inputs)) + 128));
-  launch_teams("varve::scratch_forward", policy, kernel);
+  given.num_blocks = TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), given.edges.num_rows, units);
+  typename Kernel::Policy policy(space, units * given.num_blocks, +Half::team_size, +Half::num_lanes);
+  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(given.num_inputs)) + 128));
+  launch_teams("varve::scratch_forward", policy, Kernel{given});
 }
 
 } // namespace varve

@@ -3,13 +3,14 @@
 #include "core/execution.hpp"
 #include "core/intrinsics.hpp"
 #include "core/pack_sums.hpp"
+#include "core/types.hpp"
 #include "kernels/tile.hpp"
 #include "network/leaf.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 namespace varve {
 
@@ -80,6 +81,19 @@ KOKKOS_FORCEINLINE_FUNCTION auto& number_at(Panel const& panel, std::size_t line
   constexpr int width = static_cast<int>(sizeof(panel(0).pack[0].lane) / sizeof(panel(0).pack[0].lane[0]));
   return panel(line).pack[place / width].lane[place % width];
 }
+
+/// Index of a neuron's line in a panel whose leaves have num_lines lines each.
+KOKKOS_FORCEINLINE_FUNCTION std::size_t line_of(int leaf, int num_lines, int neuron) {
+  return static_cast<std::size_t>(leaf) * static_cast<std::size_t>(num_lines) + static_cast<std::size_t>(neuron);
+}
+
+/// The pattern of a layer in compressed sparse rows. Weights are stored elsewhere, because they change.
+template <class ExecutionSpace>
+struct EdgeRows {
+  ConstDeviceArray<ExecutionSpace, std::uint32_t> row_pointers; ///< first edge of each row, then the number of edges
+  ConstDeviceArray<ExecutionSpace, NeuronIndex> neurons;        ///< the neuron at the other end of each edge
+  int num_rows = 0;
+};
 
 /// The packs of a line that one lane holds, in registers.
 template <class Tile>
@@ -212,13 +226,11 @@ struct TreeLevels {
            sum;
   }
   KOKKOS_FORCEINLINE_FUNCTION int num_runs() const { return (num_leaves + leaves_per_run - 1) / leaves_per_run; }
-
-  /// The same levels from sum `first` on, for one of several layers whose sums are adjacent.
-  TreeLevels from_sum(std::size_t first) const {
-    auto levels = *this;
-    if (first == 0) return levels; // creating a subview takes time, which is noticeable with many layers
-    levels.sums = Kokkos::subview(sums, std::make_pair(first, sums.size()));
-    return levels;
+  /// The leaves [first_of(run), end_of(run)) of a run.
+  KOKKOS_FORCEINLINE_FUNCTION int first_of(int run) const { return run * leaves_per_run; }
+  KOKKOS_FORCEINLINE_FUNCTION int end_of(int run) const {
+    int const end = first_of(run) + leaves_per_run;
+    return end < num_leaves ? end : num_leaves;
   }
 
   /// Adds one leaf's sums first ... first + count - 1, after `before` leaves of the run. sum: this lane's

@@ -64,9 +64,7 @@ private:
 /// Launches TransposeWeights. Does not fence.
 template <class ExecutionSpace, class Scalar>
 void transpose_weights(ExecutionSpace const& space, TransposeWeights<ExecutionSpace, Scalar> const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (kernel.first == kernel.last) return;
-  Kokkos::parallel_for("varve::transpose_weights", Policy(space, 0, kernel.num_blocks()), kernel);
+  if (kernel.first < kernel.last) launch_range("varve::transpose_weights", space, kernel.num_blocks(), kernel);
 }
 
 /// One optimizer step of one number and its moments, from the sum of its gradients; network/optimizer.hpp has the
@@ -193,9 +191,7 @@ private:
 template <class ExecutionSpace, class Number, class Sum>
 void update_step(ExecutionSpace const& space, UpdateStep<ExecutionSpace, Number, Sum> const& kernel) {
   constexpr std::size_t chunk = UpdateStep<ExecutionSpace, Number, Sum>::chunk;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (kernel.numbers.size() == 0) return;
-  Kokkos::parallel_for("varve::update_step", Policy(space, 0, (kernel.numbers.size() + chunk - 1) / chunk), kernel);
+  launch_range("varve::update_step", space, (kernel.numbers.size() + chunk - 1) / chunk, kernel);
 }
 
 } // namespace varve

@@ -1,7 +1,6 @@
 #include <varve/inference.hpp>
 
 #include "core/stopwatch.hpp"
-#include "engine/device_views.hpp"
 #include "engine/inference.hpp"
 #include "library/crossing.hpp"
 #include "library/engine_options.hpp"

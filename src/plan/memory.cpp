@@ -127,7 +127,7 @@ WeightSegments plan_segments(std::vector<std::size_t> const& piece_bytes, RoomFo
 
 namespace {
 
-/// Upper bound of the bytes of a strip as an image (formats/array_image.hpp).
+/// Upper bound of the bytes of a strip as an image (formats/device_layer.hpp).
 std::size_t bytes_of(StripShape const& shape, std::size_t num_outputs, EdgeOffset num_edges) {
   constexpr std::size_t alignment = 256; // alignment of each of at most five arrays
   constexpr std::size_t num_arrays = 5;

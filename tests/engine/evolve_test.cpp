@@ -1,5 +1,5 @@
 #include "core/error.hpp"
-#include "engine/growth_blocks.hpp"
+#include "engine/growth_search.hpp"
 #include "engine/training.hpp"
 #include "engine/training_at.hpp"
 #include "reference/train.hpp"

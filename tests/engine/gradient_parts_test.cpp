@@ -1,6 +1,5 @@
 #include "engine/step_shares.hpp"
 
-#include "engine/training_passes.hpp"
 #include "network/leaf.hpp"
 #include "reference/training_case.hpp"
 

@@ -1,4 +1,4 @@
-#include "engine/layer_slices.hpp"
+#include "engine/neuron_split.hpp"
 
 #include "engine/hand_made.hpp"
 #include "engine/random_case.hpp"

@@ -1,6 +1,6 @@
 #include "engine/layer_strips.hpp"
 
-#include "engine/training_memory.hpp"
+#include "engine/training_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

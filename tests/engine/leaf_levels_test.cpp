@@ -1,7 +1,6 @@
 #include "engine/leaf_levels.hpp"
 
 #include "core/execution.hpp"
-#include "engine/training_formats.hpp"
 #include "radixnet/random.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/training_formats.hpp"
+#include "engine/training_plan.hpp"
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"

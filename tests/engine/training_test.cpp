@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "engine/training_at.hpp"
-#include "engine/training_memory.hpp"
+#include "engine/training_plan.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
 

@@ -1,7 +1,6 @@
-#include "formats/array_image.hpp"
-
 #include "engine/random_case.hpp"
 #include "formats/csr.hpp"
+#include "formats/decoded.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
 #include "kernels/execution_spaces.hpp"
@@ -37,7 +36,7 @@ protected:
 
   template <class Format>
   static void expect_holds(Format const& format, Format const& uploaded) {
-    EXPECT_EQ(format.to_matrix(), uploaded.to_matrix());
+    EXPECT_EQ(test::decoded(format), test::decoded(uploaded));
     EXPECT_EQ(format.bytes(), uploaded.bytes());
   }
 
@@ -45,7 +44,7 @@ protected:
   static void expect_same_in_image(Encoded const& encoded) {
     Format uploaded(layer(), encoded);
     ArraysInImage<ExecutionSpace> image;
-    Format in_image(layer(), encoded, image);
+    Format in_image(layer(), encoded, {&image});
     auto const bytes = place(in_image, image.bytes());
     expect_holds(in_image, uploaded);
 
@@ -81,7 +80,7 @@ TYPED_TEST(ArrayImages, OfCsr) {
   using Format = Csr<TypeParam, float, std::uint16_t>;
   Format const uploaded(this->layer());
   ArraysInImage<TypeParam> image;
-  Format in_image(this->layer(), image);
+  Format in_image(this->layer(), {&image});
   EXPECT_EQ(image.bytes().size() % ArraysInImage<TypeParam>::alignment, 0U);
   auto const bytes = this->place(in_image, image.bytes());
   this->expect_holds(in_image, uploaded);

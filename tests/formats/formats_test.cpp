@@ -1,6 +1,7 @@
 #include "engine/random_case.hpp"
 #include "formats/counted_layer.hpp"
 #include "formats/csr.hpp"
+#include "formats/decoded.hpp"
 #include "formats/dense_blocks.hpp"
 #include "formats/sliced_ell.hpp"
 #include "formats/staged_blocks.hpp"
@@ -185,7 +186,7 @@ void expect_sliced_ell_holds(Layer const& layer, std::vector<NeuronIndex> const&
   SparseMatrix const& weights = layer.weights;
   auto const encoded = Format::encode(weights, order);
   Format const format(layer, encoded);
-  EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+  EXPECT_EQ(decoded(format), rounded<Scalar>(weights));
   EXPECT_EQ(format.weights.size(), num_stored(ell_size(weights, order, Format::shape()), Format::shape()));
   EXPECT_EQ(format.indices.size() * BlockOutputs, format.weights.size());
   EXPECT_GE(format.bytes(), format.indices.size() * sizeof(Index) + format.weights.size() * sizeof(Scalar));
@@ -232,7 +233,7 @@ void expect_staged_blocks_hold_layers() {
       ++num_encoded;
       auto const encoded = Format::encode(layer.weights, std::move(*stages));
       Format const format(layer, encoded);
-      EXPECT_EQ(format.to_matrix(), rounded<Scalar>(layer.weights));
+      EXPECT_EQ(decoded(format), rounded<Scalar>(layer.weights));
       EXPECT_LE(format.max_inputs, static_cast<int>(max_inputs));
       EXPECT_EQ(encoded.block_pointers.size(), encoded.input_pointers.size());
       EXPECT_EQ(encoded.block_pointers.back(), format.edges().blocks.num_blocks());
@@ -257,7 +258,7 @@ void expect_dense_blocks_hold_layers() {
     SCOPED_TRACE(::testing::Message() << layer.num_outputs() << " x " << layer.num_inputs());
     auto const encoded = Format::encode(weights);
     Format const format(layer, encoded);
-    EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+    EXPECT_EQ(decoded(format), rounded<Scalar>(weights));
     EXPECT_EQ(format.weights.size(), num_stored_densely(weights, Format::shape()));
     EXPECT_EQ(encoded.bytes(), format.weights.size() * sizeof(Scalar));
     EXPECT_GT(format.frame.neurons.size() + 1, format.edges().num_blocks() * std::size_t(BlockOutputs));
@@ -285,7 +286,7 @@ void expect_dense_pieces_hold_layers() {
     SparseMatrix const& weights = layer.weights;
     SCOPED_TRACE(::testing::Message() << layer.num_outputs() << " x " << layer.num_inputs());
     auto const encoded = Format::encode(weights);
-    EXPECT_EQ(Format(layer, encoded).to_matrix(), rounded<Scalar>(weights));
+    EXPECT_EQ(decoded(Format(layer, encoded)), rounded<Scalar>(weights));
     ASSERT_EQ(encoded.weights.size(), num_stored_densely(weights, Format::shape()));
     std::size_t const block_size = Format::padded_inputs(weights.num_columns) * BlockOutputs;
     for (std::size_t place = 0; place < encoded.weights.size(); ++place) {
@@ -305,7 +306,7 @@ void expect_order_is_kept(std::vector<NeuronIndex> (*order_of)(SparseMatrix cons
   for (auto layer : layers_to_store()) {
     balance_edges(layer.weights);
     auto const encoded = Format::encode(layer.weights, order_of(layer.weights));
-    EXPECT_EQ(Format(layer, encoded).to_matrix(), rounded<typename Format::Scalar>(layer.weights))
+    EXPECT_EQ(decoded(Format(layer, encoded)), rounded<typename Format::Scalar>(layer.weights))
         << layer.num_outputs() << " x " << layer.num_inputs();
   }
 }
@@ -326,7 +327,7 @@ void expect_ranges_hold_layers() {
       }
       Format const format(layer, encoded);
       EXPECT_EQ(format.edges().num_ranges(), weights.num_rows == 0 ? 1 : static_cast<int>(num_ranges));
-      EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights)) << "ranges of " << range_inputs << " inputs";
+      EXPECT_EQ(decoded(format), rounded<Scalar>(weights)) << "ranges of " << range_inputs << " inputs";
     }
   }
 }
@@ -344,11 +345,11 @@ void expect_every_format_keeps_order() {
     balance_edges(layer.weights);
     num_changed += layer.weights == before ? 0 : 1;
     auto const expected = rounded<float>(layer.weights);
-    EXPECT_EQ((Csr<ExecutionSpace, float, std::uint16_t>(layer).to_matrix()), expected);
+    EXPECT_EQ((decoded(Csr<ExecutionSpace, float, std::uint16_t>(layer))), expected);
     using Staged = StagedBlocks<ExecutionSpace, float, 8, 8, 1>;
     auto stages = find_stages(layer.weights, 8, 1000, 32, 0.0);
     ASSERT_TRUE(stages);
-    EXPECT_EQ(Staged(layer, Staged::encode(layer.weights, std::move(*stages))).to_matrix(), expected);
+    EXPECT_EQ(decoded(Staged(layer, Staged::encode(layer.weights, std::move(*stages)))), expected);
   }
   EXPECT_GE(num_changed, 6);
 }
@@ -359,7 +360,7 @@ void expect_csr_holds_layers() {
   for (auto const& layer : layers_to_store()) {
     SparseMatrix const& weights = layer.weights;
     Format const format(layer);
-    EXPECT_EQ(format.to_matrix(), rounded<Scalar>(weights));
+    EXPECT_EQ(decoded(format), rounded<Scalar>(weights));
     std::size_t most = 0;
     for (std::size_t output = 0; output < weights.num_rows; ++output)
       most = std::max<std::size_t>(most, weights.row_size(output));

@@ -1,3 +1,4 @@
+#include "kernels/edge_rows.hpp"
 #include "kernels/execution_spaces.hpp"
 #include "kernels/gather_positions.hpp"
 #include "kernels/growth.hpp"
@@ -125,7 +126,7 @@ void expect_listed(SparseMatrix const& pattern, std::vector<Scalar> const& gradi
     magnitudes.push_back(size);
   }
   ListFreePlaces<ExecutionSpace, Scalar> kernel{};
-  kernel.edges = EdgeRows<ExecutionSpace>("edges", pattern.row_pointers, pattern.column_indices);
+  kernel.edges = test::edge_rows<ExecutionSpace>(pattern.row_pointers, pattern.column_indices);
   kernel.gradients = upload<ExecutionSpace>("gradients", gradients);
   kernel.places = DeviceArray<ExecutionSpace, std::uint32_t>("places", count * inputs);
   kernel.magnitudes = DeviceArray<ExecutionSpace, Scalar>("magnitudes", count * inputs);

@@ -1,4 +1,5 @@
-#include "formats/trained_edges.hpp"
+#include "formats/device_layer.hpp"
+#include "kernels/edge_rows.hpp"
 #include "kernels/execution_spaces.hpp"
 #include "kernels/fused_backward.hpp"
 #include "kernels/gather_positions.hpp"
@@ -56,7 +57,9 @@ public:
       auto const inputs = transposed(layer.pattern);
       std::vector<Scalar> by_input;
       for (auto const edge : inputs.edges) by_input.push_back(layer.weights[edge]);
-      layers_.push_back({TrainedEdges<ExecutionSpace>(layer.pattern), upload<ExecutionSpace>("by_input", by_input),
+      layers_.push_back({test::edge_rows<ExecutionSpace>(layer.pattern.row_pointers, layer.pattern.column_indices),
+                         test::edge_rows<ExecutionSpace>(inputs.row_pointers, inputs.outputs),
+                         upload<ExecutionSpace>("by_input", by_input),
                          upload<ExecutionSpace>("by_output", layer.weights), upload<ExecutionSpace>("bias", layer.bias),
                          inputs.edges, DenseLayer(layer)});
     }
@@ -86,7 +89,7 @@ public:
   };
 
   struct DeviceLayer {
-    TrainedEdges<ExecutionSpace> edges;
+    EdgeRows<ExecutionSpace> edges_by_output, edges_by_input;
     Array<Scalar> by_input, by_output;
     Array<double> bias;
     std::vector<EdgeOffset> edge_numbers;
@@ -136,42 +139,22 @@ private:
 
   Panel forward(std::size_t number, Panel const& inputs) const {
     Layer const layer = network_.layer(number);
-    if (kernels_ == Kernels::dense) return dense_forward(number, layer, inputs);
+    auto const& own = layers_[number];
+    auto const num_outputs = static_cast<int>(layer.num_outputs());
+    TrainedForward<ExecutionSpace, Scalar, Links> kernel{};
+    kernel.edges = own.edges_by_output;
+    kernel.weights = kernels_ == Kernels::dense ? own.dense.by_output : own.by_output;
+    kernel.bias = own.bias;
+    kernel.bounds = bounds_of<Scalar>(layer.activation);
+    kernel.inputs = inputs;
+    kernel.outputs = new_panel(layer.num_outputs());
+    kernel.num_inputs = static_cast<int>(layer.num_inputs());
+    kernel.stride = num_outputs;
+    if (kernels_ == Kernels::dense) trained_dense_forward(space_, kernel, num_outputs, leaves_);
+    if (kernels_ == Kernels::edges) trained_forward(space_, kernel, leaves_);
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (kernels_ == Kernels::scratch)
-        return forward_by_edges(number, layer, inputs, ScratchForward<ExecutionSpace, Scalar>{},
-                                [&](auto const& kernel) { scratch_forward(space_, kernel, leaves_); });
+      if (kernels_ == Kernels::scratch) scratch_forward(space_, kernel, leaves_);
     }
-    return forward_by_edges(number, layer, inputs, TrainedForward<ExecutionSpace, Scalar, Links>{},
-                            [&](auto const& kernel) { trained_forward(space_, kernel, leaves_); });
-  }
-
-  template <class Kernel, class Launch>
-  Panel forward_by_edges(std::size_t number, Layer const& layer, Panel const& inputs, Kernel kernel,
-                         Launch const& launch) const {
-    kernel.edges = layers_[number].edges.by_output;
-    kernel.weights = layers_[number].by_output;
-    kernel.bias = layers_[number].bias;
-    kernel.bounds = bounds_of<Scalar>(layer.activation);
-    kernel.inputs = inputs;
-    kernel.outputs = new_panel(layer.num_outputs());
-    kernel.num_inputs = static_cast<int>(layer.num_inputs());
-    kernel.stride = static_cast<int>(layer.num_outputs());
-    launch(kernel);
-    space_.fence("forward");
-    return kernel.outputs;
-  }
-
-  Panel dense_forward(std::size_t number, Layer const& layer, Panel const& inputs) const {
-    TrainedDenseForward<ExecutionSpace, Scalar, Links> kernel{};
-    kernel.weights = layers_[number].dense.by_output;
-    kernel.bias = layers_[number].bias;
-    kernel.bounds = bounds_of<Scalar>(layer.activation);
-    kernel.inputs = inputs;
-    kernel.outputs = new_panel(layer.num_outputs());
-    kernel.num_inputs = static_cast<int>(layer.num_inputs());
-    kernel.num_outputs = kernel.stride = static_cast<int>(layer.num_outputs());
-    trained_dense_forward(space_, kernel, leaves_);
     space_.fence("forward");
     return kernel.outputs;
   }
@@ -198,8 +181,6 @@ private:
     kernel.loss = loss;
     kernel.num_outputs = static_cast<int>(neurons);
     kernel.num_positions = positions;
-    kernel.num_leaves = leaves_;
-    kernel.links = Links;
     output_error(space_, kernel);
     space_.fence("output error");
     auto const losses = download(kernel.losses);
@@ -233,87 +214,49 @@ private:
     gradient.weights.assign(middle, totals.end());
   }
 
-  TreeLevels<ExecutionSpace, Scalar> neuron_levels(Panel const& errors, std::size_t neurons) const {
-    auto const levels = new_levels(neurons);
-    neuron_sums(space_, NeuronSums<ExecutionSpace, Scalar, Links>{errors, levels, static_cast<int>(neurons), 1});
-    return levels;
-  }
-
   /// Gives the errors of the layer's inputs, for the first layer an empty panel.
   Panel backward(std::size_t number, Panel const& inputs, Panel const& errors, LayerGradient<Scalar>& gradient) const {
-    if (kernels_ == Kernels::dense) return dense_backward(number, inputs, errors, gradient);
-    auto const& own = layers_[number];
-    std::size_t const outputs = network_.layers()[number].num_outputs();
-    auto const levels = new_levels(own.edges.num_edges());
-    TreeLevels<ExecutionSpace, Scalar> bias_levels{};
-    Panel input_errors;
-    if (number > 0) input_errors = new_panel(network_.layers()[number].num_inputs());
-    auto const set = [&](auto& kernel) {
-      kernel.edges = own.edges.by_input;
-      kernel.weights = own.by_input;
-      kernel.inputs = inputs;
-      kernel.errors = errors;
-      kernel.input_errors = input_errors;
-      if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
-      kernel.levels = levels;
-      kernel.num_outputs = static_cast<int>(outputs);
-      kernel.stride = kernel.edges.num_rows;
-    };
-    auto const by_edges = [&](auto kernel) {
-      bias_levels = neuron_levels(errors, outputs);
-      set(kernel);
-      fused_backward(space_, kernel);
-    };
-    [[maybe_unused]] auto const in_scratch = [&](auto kernel) {
-      if constexpr (!kOnHost<ExecutionSpace>) {
-        bias_levels = new_levels(outputs);
-        set(kernel);
-        kernel.bias_levels = bias_levels;
-        scratch_backward(space_, kernel);
-      }
-    };
-    if constexpr (!kOnHost<ExecutionSpace>) {
-      if (kernels_ == Kernels::scratch && number > 0) in_scratch(ScratchBackward<ExecutionSpace, Scalar, true>{});
-      if (kernels_ == Kernels::scratch && number == 0) in_scratch(ScratchBackward<ExecutionSpace, Scalar, false>{});
-    }
-    if (kernels_ == Kernels::edges && number > 0) by_edges(FusedBackward<ExecutionSpace, Scalar, true, Links>{});
-    if (kernels_ == Kernels::edges && number == 0) by_edges(FusedBackward<ExecutionSpace, Scalar, false, Links>{});
-    add_totals(levels, bias_levels, gradient);
-    auto const by_input = gradient.weights;
-    for (std::size_t i = 0; i < by_input.size(); ++i) gradient.weights[own.edge_numbers[i]] = by_input[i];
-    return input_errors;
+    return number > 0 ? backward_by<true>(number, inputs, errors, gradient)
+                      : backward_by<false>(number, inputs, errors, gradient);
   }
 
-  Panel dense_backward(std::size_t number, Panel const& inputs, Panel const& errors,
-                       LayerGradient<Scalar>& gradient) const {
+  template <bool HasInputErrors>
+  Panel backward_by(std::size_t number, Panel const& inputs, Panel const& errors,
+                    LayerGradient<Scalar>& gradient) const {
     auto const& own = layers_[number];
-    auto const bias_levels = new_levels(network_.layers()[number].num_outputs());
-    Panel input_errors;
-    auto const launch = [&](auto kernel) {
-      kernel.weights = own.dense.by_input;
-      kernel.inputs = inputs;
-      kernel.errors = errors;
-      kernel.input_errors = input_errors;
-      if (number > 0) kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
-      kernel.levels = new_levels(own.dense.by_input.size());
-      kernel.bias_levels = bias_levels;
-      kernel.num_inputs = kernel.stride = static_cast<int>(network_.layers()[number].num_inputs());
-      kernel.num_outputs = static_cast<int>(network_.layers()[number].num_outputs());
-      trained_dense_backward(space_, kernel);
+    auto const& layer = network_.layers()[number];
+    bool const is_dense = kernels_ == Kernels::dense;
+    FusedBackward<ExecutionSpace, Scalar, HasInputErrors, Links> kernel{};
+    kernel.edges = own.edges_by_input;
+    kernel.weights = is_dense ? own.dense.by_input : own.by_input;
+    kernel.inputs = inputs;
+    kernel.errors = errors;
+    if (HasInputErrors) {
+      kernel.input_errors = new_panel(layer.num_inputs());
+      kernel.derivative = Derivative<Scalar>(network_.layers()[number - 1].activation);
+    }
+    kernel.levels = new_levels(is_dense ? own.dense.by_input.size() : own.by_input.size());
+    kernel.bias_levels = new_levels(layer.num_outputs());
+    kernel.num_outputs = static_cast<int>(layer.num_outputs());
+    kernel.stride = static_cast<int>(layer.num_inputs());
+    if (is_dense) trained_dense_backward(space_, kernel, kernel.stride);
+    if (kernels_ == Kernels::edges) fused_backward(space_, kernel);
+    if constexpr (!kOnHost<ExecutionSpace>) {
+      if (kernels_ == Kernels::scratch) scratch_backward(space_, kernel);
+    }
+    if (is_dense) {
       PickLevels<ExecutionSpace, Scalar> const pick{kernel.levels, own.dense.places,
                                                     Array<Scalar>("totals", own.dense.places.size()), 0};
       pick_levels(space_, pick);
-      add_totals(bias_levels, {{}, 0, 0, 1, 0}, gradient);
+      add_totals(kernel.bias_levels, {{}, 0, 0, 1, 0}, gradient);
       gradient.bias = gradient.weights;
       gradient.weights = download(pick.totals);
-    };
-    if (number > 0) {
-      input_errors = new_panel(network_.layers()[number].num_inputs());
-      launch(TrainedDenseBackward<ExecutionSpace, Scalar, true, Links>{});
     } else {
-      launch(TrainedDenseBackward<ExecutionSpace, Scalar, false, Links>{});
+      add_totals(kernel.levels, kernel.bias_levels, gradient);
+      auto const by_input = gradient.weights;
+      for (std::size_t i = 0; i < by_input.size(); ++i) gradient.weights[own.edge_numbers[i]] = by_input[i];
     }
-    return input_errors;
+    return kernel.input_errors;
   }
 
   Network network_;

@@ -205,24 +205,15 @@ struct Scratch {
 template <class ExecutionSpace>
 EdgeRows<ExecutionSpace> edge_rows(std::uint32_t const* pointers, std::uint32_t const* ends, std::size_t num_rows,
                                    std::size_t num_edges) {
-  EdgeRows<ExecutionSpace> rows;
-  rows.row_pointers = ConstDeviceArray<ExecutionSpace, std::uint32_t>(pointers, num_rows + 1);
-  rows.neurons = ConstDeviceArray<ExecutionSpace, NeuronIndex>(ends, num_edges);
-  rows.num_rows = static_cast<int>(num_rows);
-  return rows;
-}
-
-template <class ExecutionSpace, class Kernel>
-void for_each(ExecutionSpace const& space, char const* label, std::size_t count, Kernel const& kernel) {
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  if (count > 0) Kokkos::parallel_for(label, Policy(space, 0, count), kernel);
+  return {ConstDeviceArray<ExecutionSpace, std::uint32_t>(pointers, num_rows + 1),
+          ConstDeviceArray<ExecutionSpace, NeuronIndex>(ends, num_edges), static_cast<int>(num_rows)};
 }
 
 template <class Scalar, int Links, bool ToLines, class ExecutionSpace, class Rows>
 void turn(ExecutionSpace const& space, Rows rows, TrainingPanel<ExecutionSpace, Scalar, Links> const& lines,
           int num_leaves, std::size_t num_samples, std::size_t num_neurons) {
   TransposeSamples<ExecutionSpace, Scalar, Links, ToLines> const kernel{rows, lines, num_samples, num_neurons};
-  for_each(space, "varve::turn_samples", static_cast<std::size_t>(num_leaves) * kernel.blocks_per_leaf(), kernel);
+  launch_range("varve::turn_samples", space, static_cast<std::size_t>(num_leaves) * kernel.blocks_per_leaf(), kernel);
 }
 
 template <int Links, class ExecutionSpace, class Scalar>
@@ -230,7 +221,7 @@ void forward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::s
                 Scalar const* weights, Scalar const* bias, Scalar* y, void* memory) {
   Scratch<ExecutionSpace, Scalar, Links> const scratch(space, pattern, num_samples, memory);
   turn<Scalar, Links, true>(space, x, scratch.inputs, scratch.num_leaves, num_samples, pattern.num_inputs);
-  for_each(space, "varve::widen_bias", pattern.num_outputs, WidenBias<Scalar>{bias, scratch.bias.data()});
+  launch_range("varve::widen_bias", space, pattern.num_outputs, WidenBias<Scalar>{bias, scratch.bias.data()});
   TrainedForward<ExecutionSpace, Scalar, Links> kernel{};
   kernel.edges =
       edge_rows<ExecutionSpace>(pattern.row_pointers, pattern.columns, pattern.num_outputs, pattern.num_edges);
@@ -257,6 +248,7 @@ void gradients(ExecutionSpace const& space, LayerPattern const& pattern,
   kernel.input_errors = scratch.input_errors;
   kernel.derivative = Derivative<Scalar>(Activation::identity());
   kernel.levels = scratch.levels;
+  kernel.bias_levels = scratch.bias_levels;
   kernel.num_outputs = static_cast<int>(pattern.num_outputs);
   kernel.stride = static_cast<int>(pattern.num_inputs);
   fused_backward(space, kernel);
@@ -270,18 +262,16 @@ void backward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::
   turn<Scalar, Links, true>(space, dy, scratch.outputs, scratch.num_leaves, num_samples, pattern.num_outputs);
   if (dx != nullptr) {
     PermuteEdges<Scalar, true> const gather{pattern.places, weights, scratch.weights.data()};
-    for_each(space, "varve::turn_edges", pattern.num_edges, gather);
+    launch_range("varve::turn_edges", space, pattern.num_edges, gather);
     gradients<true>(space, pattern, scratch);
     turn<Scalar, Links, false>(space, dx, scratch.input_errors, scratch.num_leaves, num_samples, pattern.num_inputs);
   } else {
     gradients<false>(space, pattern, scratch);
   }
-  neuron_sums(space, NeuronSums<ExecutionSpace, Scalar, Links>{scratch.outputs, scratch.bias_levels,
-                                                               static_cast<int>(pattern.num_outputs), 0});
   add_levels(space, AddLevels<ExecutionSpace, Scalar>{scratch.levels, scratch.gradients, 0, scratch.bias_levels,
                                                       pattern.num_edges});
   PermuteEdges<Scalar, false> const scatter{pattern.places, scratch.gradients.data(), dweights};
-  for_each(space, "varve::turn_edges", pattern.num_edges, scatter);
+  launch_range("varve::turn_edges", space, pattern.num_edges, scatter);
   DeviceArray<ExecutionSpace, Scalar> const sums(dbias, pattern.num_outputs);
   Kokkos::deep_copy(space, sums,
                     Kokkos::subview(scratch.gradients, std::make_pair(pattern.num_edges, scratch.gradients.size())));

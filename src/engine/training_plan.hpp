@@ -1,12 +1,24 @@
 #pragma once
 
 #include "engine/training.hpp"
+#include "engine/training_kernels.hpp"
+#include "network/leaf.hpp"
+#include "network/network.hpp"
 #include "plan/memory.hpp"
 
 #include <cstddef>
 #include <vector>
 
 namespace varve {
+
+inline std::size_t num_ranks(TrainingOptions const& options) {
+  return options.exchange ? options.exchange->num_ranks() : 1;
+}
+
+/// The format of each layer: options.format if given, else dense where measured rates of the backend make the dense
+/// kernels faster than those of edges. Layers without edges or with more than 2^32 - 1 places are never dense. Throws
+/// UsageError if options.format is neither dense nor csr.
+std::vector<TrainedFormat> choose_trained_formats(Network const& network, TrainingOptions const& options);
 
 /// Size of the strips in which layers may be streamed (engine/layer_strips.hpp), and the device memory of streaming
 /// that does not depend on the micro-batch.
@@ -40,5 +52,25 @@ std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every);
 /// is tried again, each time with whole layers and then with smaller strips; limits.host_weights is the host memory for
 /// that. Throws UsageError if the options are invalid, ResourceError if nothing fits.
 TrainingPlan plan_training(TrainingSizes const& sizes, TrainingOptions const& options, MemoryLimits const& limits);
+
+/// Memory limits of the search for the largest gradients among free places (PatternKind::rigl), which visits the places
+/// block by block.
+struct GrowthLimits {
+  std::size_t bytes_per_sum = 0; ///< memory for the gradient of one place: partial sums, total and candidate
+  std::size_t max_sums = 0;      ///< most gradients in memory at a time
+};
+
+/// The limits for mini-batches of num_leaves leaves in `bytes` bytes; at least one output of the widest layer fits.
+GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::size_t scalar_bytes, std::size_t bytes);
+template <class Scalar>
+GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
+  return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
+}
+
+/// Plans the memory of a training on one rank. Throws what plan_training() throws, and InputError if the precision
+/// cannot represent the network. (float and double)
+template <class Scalar>
+TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network const& network, TrainingOptions options,
+                              std::vector<TrainedFormat> const& formats);
 
 } // namespace varve
