@@ -1,9 +1,10 @@
 #include "bindings.hpp"
-#include "execution_instance.hpp"
+#include "device.hpp"
 #include "gil.hpp"
 #include "process.hpp"
 
 #include "core/backend.hpp"
+#include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "core/version.hpp"
 
@@ -14,6 +15,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +24,43 @@
 namespace nb = nanobind;
 
 namespace varve::python {
+namespace {
+
+/// The class in Python of each kind of error; never freed, since errors may come until the interpreter ends.
+struct ErrorClasses {
+  PyObject* usage = PyExc_ValueError;
+  PyObject* input = PyExc_ValueError;
+  PyObject* resource = PyExc_RuntimeError;
+};
+
+ErrorClasses& classes() {
+  static ErrorClasses the_classes;
+  return the_classes;
+}
+
+void translate(std::exception_ptr const& thrown, void* /*unused*/) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (UsageError const& error) {
+    PyErr_SetString(classes().usage, error.what());
+  } catch (InputError const& error) {
+    PyErr_SetString(classes().input, error.what());
+  } catch (ResourceError const& error) {
+    PyErr_SetString(classes().resource, error.what());
+  }
+}
+
+} // namespace
+
+void add_errors(nb::module_& module) {
+  nb::register_exception_translator(translate);
+  module.def(
+      "set_error_classes",
+      [](nb::type_object usage, nb::type_object input, nb::type_object resource) {
+        classes() = {usage.release().ptr(), input.release().ptr(), resource.release().ptr()};
+      },
+      nb::arg("usage"), nb::arg("input"), nb::arg("resource"), "The classes of the errors that functions here raise.");
+}
 
 void add_process(nb::module_& module) {
   module.def("start", &start, nb::arg("num_threads").none(), nb::arg("device").none(), nb::call_guard<WithoutGil>(),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gpu_of_thread.hpp"
+#include "device.hpp"
 
 #include <mutex>
 #include <optional>

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/version.hpp"
 #include "engine/training.hpp"
+#include "library/engine_options.hpp"
 #include "training/checkpoint.hpp"
 #include "training/trainer.hpp"
 #include "training/training_receipt.hpp"
@@ -32,8 +33,8 @@ namespace varve::python {
 namespace {
 
 /// What a training is asked for, with the names that Python gives it.
-struct TrainingSettings {
-  std::string backend, precision, loss, optimizer, rate_schedule, pattern, pattern_schedule;
+struct TrainingSettings : RecipeNames {
+  std::string backend, precision;
   Recipe recipe; ///< completed by recipe_of()
   std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
   std::string checkpoint; ///< the file that holds the state; empty: none
@@ -43,23 +44,12 @@ struct TrainingSettings {
 Recipe recipe_of(TrainingSettings const& settings) {
   Recipe recipe = settings.recipe;
   recipe.precision = settings.precision == "float64" ? Precision::double_precision : Precision::single_precision;
-  recipe.loss = parse_loss(settings.loss, settings.recipe.loss.delta);
-  recipe.optimizer.kind = parse_optimizer(settings.optimizer);
-  recipe.rate.kind = parse_rate_schedule(settings.rate_schedule);
-  recipe.pattern.kind = parse_pattern_kind(settings.pattern);
-  recipe.pattern.schedule = parse_pattern_schedule(settings.pattern_schedule);
-  require_valid(recipe);
-  return recipe;
+  return complete_recipe(recipe, settings);
 }
 
 TrainingOptions options_of(TrainingSettings const& settings, Recipe const& recipe) {
-  TrainingOptions options;
+  auto options = training_options(recipe);
   options.backend = settings.backend.empty() ? compiled_backends().front() : parse_backend(settings.backend);
-  options.precision = recipe.precision;
-  options.loss = recipe.loss;
-  options.optimizer = recipe.optimizer;
-  options.batch = recipe.batch;
-  options.pattern = recipe.pattern.kind;
   options.micro_batch = settings.micro_batch;
   options.keep_every = settings.keep_every;
   options.memory_limit = settings.memory_limit;

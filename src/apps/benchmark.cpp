@@ -1,15 +1,16 @@
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/network_run.hpp"
+#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "core/version.hpp"
 #include "engine/ceilings.hpp"
+#include "engine/inference.hpp"
 #include "engine/launch_times.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
@@ -17,6 +18,8 @@
 #include "io/output_file.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
+#include "passes/reduced_network.hpp"
+#include "plan/memory.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
@@ -30,6 +33,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -117,11 +121,7 @@ std::vector<std::size_t> square(std::size_t neurons, std::size_t layers) {
   return std::vector<std::size_t>(layers + 1, neurons);
 }
 
-/// The names of the suites: "quick", "challenge", "general", "trained", "train", "products".
-std::vector<std::string> suite_names() { return {"quick", "challenge", "general", "trained"}; }
-
-/// The inference cases of a suite, all from fixed seeds, so that every machine runs the same; none for "train" and
-/// "products".
+/// The cases of a suite, all from fixed seeds, so that every machine runs the same.
 std::vector<BenchmarkCase> cases_of(std::string const& suite) {
   if (suite == "quick") {
     return {radixnet(1024, 120, 10000), random_pattern(1024, 30, 5000, false), random_pattern(1024, 30, 5000, true),
@@ -137,12 +137,9 @@ std::vector<BenchmarkCase> cases_of(std::string const& suite) {
             trained({784, 2000, 1000, 500, 10}, 0.1, {20000}),
             trained(square(1024, 30), 0.3, {20000})};
   }
-  if (suite == "trained") {
-    std::vector<std::size_t> const counts = {1, 64, 1000, 10000};
-    return {trained(square(256, 12), 0.6, counts), trained(square(1024, 30), 0.1, counts),
-            trained({784, 512, 512, 10}, 0.05, counts), trained(square(4096, 6), 0.01, counts)};
-  }
-  return {};
+  std::vector<std::size_t> const counts = {1, 64, 1000, 10000};
+  return {trained(square(256, 12), 0.6, counts), trained(square(1024, 30), 0.1, counts),
+          trained({784, 512, 512, 10}, 0.05, counts), trained(square(4096, 6), 0.01, counts)};
 }
 
 struct BenchmarkOptions {
@@ -163,7 +160,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
   shown.reads(options.files, "--network", options.network, network_help);
   shown.reads(options.files, "--input", options.input, input_help);
   shown.add("--suite", options.suite, "networks and samples from fixed seeds, instead of files of your own",
-            CLI::IsMember(suite_names()));
+            CLI::IsMember({"quick", "challenge", "general", "trained"}));
   shown
       .add("--samples", options.samples, "N,N,...: measure the first N samples, each N by itself (default: all)",
            above_zero())
@@ -224,16 +221,6 @@ Json as_json(Ceilings const& ceilings) {
           {"launch_seconds", ceilings.launch_seconds}};
 }
 
-/// Median, interquartile range over median, minimum, and percentiles. (Of few measurements, the high percentiles are
-/// near the longest.)
-Json summary_of(std::vector<double> seconds) {
-  auto const timings = summarize(seconds);
-  std::ranges::sort(seconds);
-  return {{"median", timings.median},      {"spread", timings.spread},       {"min", seconds.front()},
-          {"p50", quantile(seconds, 0.5)}, {"p95", quantile(seconds, 0.95)}, {"p99", quantile(seconds, 0.99)},
-          {"measurements", seconds.size()}};
-}
-
 /// What half, 95 % and 99 % of the runs reach at least.
 Json rates_of(double count, Json const& summary) {
   auto rates = Json::object();
@@ -255,11 +242,270 @@ BenchmarkCase case_of_files(BenchmarkOptions const& options) {
           {"auto"}};
 }
 
-/// A network prepared in one way, and how its answer was judged.
-struct Contender {
-  std::string reductions;
-  std::unique_ptr<NetworkRun> run;
-  AnswerCheck verdict;
+/// The results of the first `count` samples, in batches of the plan.
+BatchResult results_of(Inference& inference, SampleBatch const& samples, std::size_t count) {
+  BatchResult all;
+  std::size_t const batch = inference.plan().batch;
+  for (std::size_t first = 0; first < count; first += batch) {
+    auto const part = inference.infer(samples.part(first, std::min(first + batch, count)), WantedOutputs{});
+    all.loop_seconds.push_back(part.loop_seconds.front());
+    all.activation_hash += part.activation_hash;
+    all.live_edges += part.live_edges;
+    all.live_samples.insert(all.live_samples.end(), part.live_samples.begin(), part.live_samples.end());
+  }
+  return all;
+}
+
+/// The results of samples by other options than those that are timed.
+BatchResult results_by(InferenceOptions options, NetworkSource const& network, SampleBatch const& samples) {
+  options.batch.reset();
+  options.expected_samples = samples.num_samples();
+  auto const inference = prepare(network, options);
+  inference->plan(shape_of(samples));
+  return results_of(*inference, samples, samples.num_samples());
+}
+
+/// Inputs of the network, then outputs of each layer, after the reductions that rewrite it.
+std::vector<std::size_t> widths_of(NetworkSource const& network, Reductions const& reductions) {
+  constexpr std::size_t kept_bytes = std::size_t{1} << 28U; // memory for rewritten layers while widths are read
+  if (reductions.rewrites_network())
+    return widths_of(ReducedNetwork(network,
+                                    {reductions.merge_neurons, reductions.fold_constants, reductions.drop_unread},
+                                    kept_bytes),
+                     {false, false, false, false, false});
+  std::vector<std::size_t> widths = {network.layer(0).num_inputs()};
+  for (std::size_t number = 0; number < network.num_layers(); ++number)
+    widths.push_back(network.layer(number).num_outputs());
+  return widths;
+}
+
+/// A step of the plan in a traced run: its kernel's time, its work, and the bytes that must move at least (stored
+/// weights once, activations before and after once).
+Json describe_step(Step const& step, std::size_t num_samples, std::vector<std::size_t> const& widths,
+                   double scalar_bytes) {
+  auto const samples = static_cast<double>(num_samples);
+  auto const activations = static_cast<double>(widths.at(step.first_layer) + widths.at(step.last_layer + 1));
+  double const fma = static_cast<double>(step.choice.num_edges) * samples;
+  return {{"first_layer", step.first_layer},
+          {"last_layer", step.last_layer},
+          {"kernel", to_string(step.kernel)},
+          {"format", to_json(StepRun{1, step})["format"]},
+          {"launches", std::size_t{0}},
+          {"seconds", 0.0},
+          {"other_seconds", 0.0},
+          {"samples", num_samples},
+          {"edges", step.choice.num_edges},
+          {"stored_weights", step.choice.num_stored},
+          {"fma", fma},
+          {"least_bytes", (static_cast<double>(step.choice.num_stored) + activations * samples) * scalar_bytes},
+          {"gathered_bytes", fma * scalar_bytes}};
+}
+
+/// A network prepared in one way: checked and timed runs of all samples.
+class NetworkRun {
+public:
+  /// Prepares the network as if it were alone in memory. Takes its device memory from `memory_left`, in bytes; if that
+  /// is too little, the network is prepared anew for each run. Both references must outlive the object. Throws what
+  /// prepare() and plan() throw.
+  NetworkRun(NetworkSource const& network, SampleBatch const& samples, InferenceOptions options, std::string reductions,
+             std::size_t& memory_left)
+      : network_(network), samples_(samples), options_(std::move(options)), reductions_(std::move(reductions)) {
+    limit_memory(options_, 1);
+    options_.device_memory_limit = memory_limits(options_, options_.backend).device;
+    options_.expected_samples = std::min(samples_.num_samples(), options_.batch.value_or(SIZE_MAX));
+    Stopwatch const time;
+    auto const& plan = inference().plan();
+    prepare_seconds_ = time.seconds();
+    std::size_t const device_bytes = plan.weight_bytes + plan.panel_bytes + plan.sample_bytes;
+    stays_ = device_bytes <= memory_left;
+    if (!stays_) inference_.reset();
+    memory_left -= std::min(memory_left, device_bytes);
+  }
+
+  /// Runs all samples and keeps the times. Throws ResourceError if the answer differs from that of an earlier run.
+  void run() {
+    auto& engine = inference();
+    Stopwatch const time;
+    auto const result = results_of(engine, samples_, samples_.num_samples());
+    call_seconds_.push_back(time.seconds());
+    loop_seconds_.push_back(std::accumulate(result.loop_seconds.begin(), result.loop_seconds.end(), 0.0));
+    if (activation_hash_.value_or(result.activation_hash) != result.activation_hash) {
+      throw ResourceError(fmt::format("{} gave activations {:016x} and now {:016x} for the same samples",
+                                      to_string(backend()), *activation_hash_, result.activation_hash));
+    }
+    activation_hash_ = result.activation_hash;
+    num_live_ = result.live_samples.size();
+    live_edges_ = result.live_edges;
+    if (!stays_) inference_.reset();
+  }
+
+  /// Compares the answer with that of plain loops, and warms up. `most`: samples to compare at most; 0: as many as
+  /// plain loops compute in a few seconds. False if the answer is wrong.
+  bool check(std::size_t most) {
+    bool const is_right = judge(most);
+    for (int warm_up = 0; is_right && warm_up < 2; ++warm_up) run();
+    return is_right;
+  }
+
+  /// A sentence: what the answer was compared with, and what was equal or not.
+  std::string const& way() const { return way_; }
+
+  /// Forgets the times so far.
+  void begin_timing() {
+    loop_seconds_.clear();
+    call_seconds_.clear();
+  }
+
+  Backend backend() const { return options_.backend; }
+  std::string const& reductions() const { return reductions_; } ///< as --reductions took them
+
+  /// True if both compute the same, but for orders of sums, and have other bits.
+  bool contradicts(NetworkRun const& other) const {
+    auto const& mine = options_.reductions; // merged neurons and folded constants are added in advance
+    auto const& theirs = other.options_.reductions;
+    return mine.merge_neurons == theirs.merge_neurons && mine.fold_constants == theirs.fold_constants &&
+           activation_hash_ != other.activation_hash_;
+  }
+
+  /// Of all runs since begin_timing(): seconds in the layer loop, from fence to fence, and from handing over the
+  /// samples until the results were on the host.
+  std::vector<double> const& loop_seconds() const { return loop_seconds_; }
+  std::vector<double> const& call_seconds() const { return call_seconds_; }
+
+  /// Adds what was run and checked to a record, with the steps of the plan in one more run, in which each launch is
+  /// traced.
+  void describe(Json& record) {
+    auto& engine = inference();
+    auto formats = Json::array();
+    for (auto const format : options_.formats) formats.push_back(to_string(format));
+    bool const in_double = options_.precision == Precision::double_precision;
+    record.update({{"setup",
+                    {{"backend", to_string(backend())},
+                     {"device", device_name(backend())},
+                     {"reductions", reductions_},
+                     {"engine", to_string(options_.engine)},
+                     {"precision", in_double ? "double" : "float"},
+                     {"formats", formats},
+                     {"kernel", options_.kernel ? Json(to_string(*options_.kernel)) : Json("auto")},
+                     {"asked_batch", options_.batch ? Json(*options_.batch) : Json()},
+                     {"device_memory_limit", *options_.device_memory_limit}}},
+                   {"check", {{"right", true}, {"way", way_}, {"samples", num_checked_}}},
+                   {"network",
+                    {{"name", network_.name()},
+                     {"layers", engine.num_layers()},
+                     {"inputs", engine.num_inputs()},
+                     {"outputs", engine.num_outputs()},
+                     {"edges", engine.num_edges()}}},
+                   {"samples", samples_.num_samples()},
+                   {"entries", samples_.num_entries()},
+                   {"activation_hash", fmt::format("{:016x}", *activation_hash_)},
+                   {"survivors", num_live_},
+                   {"prepare_seconds", prepare_seconds_},
+                   {"prepared_each_time", !stays_},
+                   {"plan", to_json(engine.plan())},
+                   {"fma", live_edges_},
+                   {"steps", steps()}});
+    if (!stays_) inference_.reset();
+  }
+
+private:
+  Inference& inference() {
+    if (inference_) return *inference_;
+    auto const most = std::min<std::size_t>(samples_.num_samples(), max_samples_at_a_time(options_.backend));
+    inference_ = prepare(network_, options_);
+    inference_->plan(shape_of(samples_.part(0, most)));
+    return *inference_;
+  }
+
+  /// Compares the answer over the first samples with that of the reference's plain loops, bit for bit. Where reductions
+  /// merge neurons, which may change last bits, an answer of other bits must have the bits of another format and kernel
+  /// on the Serial backend with the same reductions, and the reference's live samples.
+  bool judge(std::size_t most) {
+    constexpr EdgeOffset max_fma = 1'000'000'000; // that the reference computes in a few seconds
+    if (most == 0) most = std::max<EdgeOffset>(1, max_fma / std::max<EdgeOffset>(1, inference().num_edges()));
+    num_checked_ = std::min(samples_.num_samples(), most);
+    auto const checked = samples_.part(0, num_checked_);
+    auto const conclude = [this](bool is_right, char const* way) {
+      way_ = way;
+      return is_right;
+    };
+    auto options = options_;
+    options.engine = Engine::reference;
+    options.backend = Backend::serial;
+    options.formats.clear();
+    options.kernel.reset();
+    auto const reference = results_by(options, network_, checked);
+    auto const mine = results_of(inference(), samples_, num_checked_);
+    if (mine.activation_hash == reference.activation_hash)
+      return conclude(true, "all last activations have the bits of the reference's plain loops");
+    if (!options_.reductions.merge_neurons && !options_.reductions.fold_constants)
+      return conclude(false, "the last activations have other bits than the reference's plain loops");
+    options.engine = Engine::varve;
+    options.formats = {FormatName::csr};
+    options.kernel = KernelName::direct;
+    if (mine.activation_hash != results_by(options, network_, checked).activation_hash)
+      return conclude(false,
+                      "the last activations have other bits than those of rows (CSR) by the direct kernel on serial");
+    if (mine.live_samples != reference.live_samples)
+      return conclude(false, "other samples are live than by the reference's plain loops");
+    return conclude(
+        true, "all last activations have the bits of rows (CSR) by the direct kernel on serial, with the same neurons "
+              "merged; the live samples are those of the reference's plain loops, which merge none");
+  }
+
+  /// The steps of one more run of the first batch, in which Kokkos fences around each launch. Throws ResourceError if
+  /// the launches are not those of the plan.
+  Json steps() {
+    auto& engine = inference();
+    auto const& plan = engine.plan();
+    std::vector<TracedSpan> spans;
+    {
+      LaunchTrace const trace;
+      engine.infer(samples_.part(0, std::min(plan.batch, samples_.num_samples())), WantedOutputs{});
+      spans = trace.spans();
+    }
+    auto const* const counted = dynamic_cast<StepSamples const*>(&engine);
+    auto const num_samples = counted == nullptr ? std::vector<std::size_t>() : counted->step_samples();
+    auto const widths = widths_of(network_, options_.reductions);
+    auto const loop = std::ranges::find_if(
+        spans, [](TracedSpan const& span) { return span.is_region && span.name == "varve::layer_loop"; });
+    auto all = Json::array();
+    Json before = {{"launches", std::size_t{0}},
+                   {"other_seconds", 0.0}}; // the first step: live samples listed and moved
+    for (auto const& launch : spans) {
+      if (loop == spans.end() || launch.is_region || launch.begin < loop->begin || launch.end > loop->end) continue;
+      bool const is_forward = launch.name.find("_forward") != std::string::npos;
+      if (is_forward) {
+        auto const number = all.size();
+        if (number >= std::min(plan.steps.size(), num_samples.size()) ||
+            !launch.name.starts_with(entry_of(plan.steps[number].kernel).label))
+          throw ResourceError(
+              fmt::format("launch {} of the trace is {}, which is not the plan's step", number, launch.name));
+        all.push_back(describe_step(plan.steps[number], num_samples[number], widths,
+                                    options_.precision == Precision::double_precision ? 8.0 : 4.0));
+        if (number == 0) all.back().update(before);
+      }
+      auto& step = all.empty() ? before : all.back();
+      auto& seconds = step[is_forward ? "seconds" : "other_seconds"];
+      seconds = seconds.get<double>() + launch.end - launch.begin;
+      step["launches"] = step["launches"].get<std::size_t>() + 1;
+    }
+    return all;
+  }
+
+  NetworkSource const& network_;
+  SampleBatch const& samples_;
+  InferenceOptions options_;
+  std::string reductions_;
+  std::unique_ptr<Inference> inference_;
+  double prepare_seconds_ = 0.0;
+  bool stays_ = true;
+  std::string way_;
+  std::size_t num_checked_ = 0; ///< samples that were compared
+  std::optional<std::uint64_t> activation_hash_;
+  std::size_t num_live_ = 0;
+  double live_edges_ = 0.0; ///< fma of a run: edges after reductions times samples
+  std::vector<double> loop_seconds_, call_seconds_;
 };
 
 /// Measures cases one after the other, and prints and keeps their records. The contenders of a case are checked and
@@ -311,37 +557,44 @@ private:
   void measure(BenchmarkCase const& one, NetworkSource const& network, SampleBatch const& samples) {
     if (!lines_.empty()) raise_ceilings();
     auto prepared = prepare_all(one, network, samples);
-    std::vector<Contender> right;
-    for (auto& contender : prepared) {
-      contender.verdict = contender.run->check(options_.check.value_or(0));
-      if (is_right(one.name, contender, right)) right.push_back(std::move(contender));
-    }
-    std::vector<NetworkRun*> field;
-    for (auto const& contender : right) field.push_back(contender.run.get());
-    measure_in_turn(field, options_.repeats, options_.seconds);
-    for (auto& contender : right) {
-      auto const record = record_of(one, contender, samples);
+    std::vector<std::unique_ptr<NetworkRun>> right;
+    for (auto& run : prepared)
+      if (is_right(one.name, *run, right)) right.push_back(std::move(run));
+    measure_in_turn(right);
+    for (auto const& run : right) {
+      auto const record = record_of(one, *run, samples);
       print(record);
       lines_.push_back(json_text(record));
     }
   }
 
-  std::vector<Contender> prepare_all(BenchmarkCase const& one, NetworkSource const& network,
-                                     SampleBatch const& samples) const {
-    std::vector<Contender> all;
+  std::vector<std::unique_ptr<NetworkRun>> prepare_all(BenchmarkCase const& one, NetworkSource const& network,
+                                                       SampleBatch const& samples) const {
+    std::vector<std::unique_ptr<NetworkRun>> all;
     for (auto const& backend : options_.backends) {
-      std::size_t memory_left = memory_of_field(parse_backend(backend));
+      std::size_t memory_left = available_memory(parse_backend(backend)) / 3;
       for (auto const& reductions : options_.reductions.empty() ? one.reductions : options_.reductions) {
         auto computing = options_.computing;
         computing.backend = backend;
         computing.named.reductions = reductions;
         auto engine = engine_options(computing);
         engine.input_name = options_.input.empty() ? options_.suite : options_.input;
-        all.push_back({reductions, std::make_unique<NetworkRun>(network, samples, with_memory_limits(engine)), {}});
-        all.back().run->stay_within(memory_left);
+        all.push_back(std::make_unique<NetworkRun>(network, samples, engine, reductions, memory_left));
       }
     }
     return all;
+  }
+
+  /// Times all in rounds, one run of each: as many rounds as are asked for at least, and until as many seconds have
+  /// passed for each, up to 1000 rounds. So other load on the machine slows all of them alike.
+  void measure_in_turn(std::vector<std::unique_ptr<NetworkRun>> const& all) const {
+    constexpr std::size_t max_rounds = 1000;
+    double const enough = options_.seconds * static_cast<double>(all.size());
+    for (auto const& one : all) one->begin_timing();
+    Stopwatch const time;
+    for (std::size_t round = 0;
+         round < options_.repeats || (round < max_rounds && !all.empty() && time.seconds() < enough); ++round)
+      for (auto const& one : all) one->run();
   }
 
   /// Measures the ceilings again, since the machine may have been busy before, and keeps the best.
@@ -349,51 +602,40 @@ private:
     for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision_, 1));
   }
 
-  /// Judges an answer, also beside those of the contenders before that compute the same. A wrong one is named.
-  bool is_right(std::string const& name, Contender const& contender, std::vector<Contender> const& before) {
-    auto way = contender.verdict.is_right ? std::string() : contender.verdict.way;
-    auto const differs = [&](Contender const& other) {
-      return other.run->has_terms_of(*contender.run) &&
-             other.run->activation_hash() != contender.run->activation_hash();
-    };
-    if (way.empty() && std::ranges::any_of(before, differs))
+  /// Judges an answer, also beside those of the runs before that compute the same. A wrong one is named.
+  bool is_right(std::string const& name, NetworkRun& run, std::vector<std::unique_ptr<NetworkRun>> const& before) {
+    auto way = run.check(options_.check.value_or(0)) ? std::string() : run.way();
+    if (way.empty() && std::ranges::any_of(before, [&](auto const& other) { return other->contradicts(run); }))
       way = "the answer has other bits than those of the backends before";
     if (way.empty()) return true;
     is_all_right_ = false;
-    say(fmt::format("varve: {}, {}, {}: {}; its times do not count", name, to_string(contender.run->backend()),
-                    contender.reductions, way));
+    say(fmt::format("varve: {}, {}, {}: {}; its times do not count", name, to_string(run.backend()), run.reductions(),
+                    way));
     return false;
   }
 
-  Json record_of(BenchmarkCase const& one, Contender& contender, SampleBatch const& samples) const {
-    auto& run = *contender.run;
+  Json record_of(BenchmarkCase const& one, NetworkRun& run, SampleBatch const& samples) const {
     Json record = report_head("varve benchmark");
-    record.update(
-        {{"record", "inference"},
-         {"record_version", 1},
-         {"suite", options_.suite},
-         {"case", one.name},
-         {"about", one.about},
-         {"machine", machine_},
-         {"options", as_json(options_)},
-         {"setup",
-          {{"backend", to_string(run.backend())},
-           {"device", device_name(run.backend())},
-           {"reductions", contender.reductions}}},
-         {"check", {{"right", true}, {"way", contender.verdict.way}, {"samples", contender.verdict.num_checked}}}});
-    auto const calls = run.call_seconds();
-    auto const loops = run.loop_seconds();
+    record.update({{"record", "inference"},
+                   {"record_version", 1},
+                   {"suite", options_.suite},
+                   {"case", one.name},
+                   {"about", one.about},
+                   {"machine", machine_},
+                   {"options", as_json(options_)}});
     run.describe(record);
-    record["call_seconds"] = summary_of(calls);
-    record["loop_seconds"] = summary_of(loops);
+    record["call_seconds"] = statistics_of(run.call_seconds());
+    record["loop_seconds"] = statistics_of(run.loop_seconds());
     auto const num_samples = static_cast<double>(samples.num_samples());
     auto const num_edges = record["network"]["edges"].get<double>() * num_samples;
-    record["throughput"] = {{"loop_samples_per_second", rates_of(num_samples, record["loop_seconds"])},
-                            {"samples_per_second", rates_of(num_samples, record["call_seconds"])},
-                            {"loop_edges_per_second", rates_of(num_edges, record["loop_seconds"])},
-                            {"loop_fma_per_second", rates_of(record["fma"].get<double>(), record["loop_seconds"])}};
-    record.update({{"call_seconds_all", calls}, {"loop_seconds_all", loops}});
-    record["ceilings"] = as_json(ceilings_.at(run.backend()));
+    record.update({{"throughput",
+                    {{"loop_samples_per_second", rates_of(num_samples, record["loop_seconds"])},
+                     {"samples_per_second", rates_of(num_samples, record["call_seconds"])},
+                     {"loop_edges_per_second", rates_of(num_edges, record["loop_seconds"])},
+                     {"loop_fma_per_second", rates_of(record["fma"].get<double>(), record["loop_seconds"])}}},
+                   {"call_seconds_all", run.call_seconds()},
+                   {"loop_seconds_all", run.loop_seconds()},
+                   {"ceilings", as_json(ceilings_.at(run.backend()))}});
     return record;
   }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,5 +43,9 @@ void add_audit(CLI::App& command_line, Action& action);
 void add_evaluate(CLI::App& command_line, Action& action);
 void add_benchmark(CLI::App& command_line, Action& action);
 void add_multiply(CLI::App& command_line, Action& action);
+
+/// All of them, in the order of help.
+inline constexpr std::array all_commands = {add_infer,  add_generate, add_convert,  add_info,      add_train,
+                                            add_verify, add_audit,    add_evaluate, add_benchmark, add_multiply};
 
 } // namespace varve

@@ -33,35 +33,19 @@ Pruning keeps floor(DENSITY * places + 1/2) edges, where a layer has outputs * i
 fewer: those with the largest absolute weights, of equal ones those of the lowest layers (with over=network), then
 outputs, then inputs. Biases stay.)";
 
-/// The options of `varve convert` for samples.
-struct SampleConversion {
-  std::string source, target;
-  std::string labels;                 ///< file with the labels; empty: labels of the source, if it has any
-  std::string targets;                ///< file with the targets; empty: targets of the source, if it has any
-  bool drops_answers = false;         ///< leaves out labels and targets of the source
-  std::optional<std::string> pixels;  ///< values of IDX images: "unit" (default) or "raw"
-  std::optional<std::size_t> neurons; ///< neurons of samples in text
-};
-
+/// The options of `varve convert` as given by the user.
 struct ConvertOptions {
-  SampleConversion samples;
+  std::string source, target;
   ChallengeOptions challenge;
+  std::string labels;                ///< file with the labels; empty: labels of the source, if it has any
+  std::string targets;               ///< file with the targets; empty: targets of the source, if it has any
+  bool drops_answers = false;        ///< leaves out labels and targets of the source
+  std::optional<std::string> pixels; ///< values of IDX images: "unit" (default) or "raw"
   bool reduce = false;
   std::string density; ///< edges that stay by pruning; empty: all
   std::string over;    ///< what has the density: each "layer" (default), or the "network"
   CommandFiles files;
 };
-
-/// Memory limits, in bytes.
-struct KeptBytes {
-  std::size_t rewritten = 0; ///< for rewritten layers; layers beyond it are rewritten twice
-  std::size_t ahead = 0;     ///< for layers that are read while the ones before are rewritten
-};
-
-KeptBytes bytes_to_keep() {
-  auto const quarter = available_memory(Backend::serial) / 4;
-  return {std::min(std::size_t{4} << 30U, quarter), std::min(std::size_t{1} << 30U, quarter)};
-}
 
 /// Passes on a pruned network and notes which of its layers have lost all their edges.
 class EmptiedLayers final : public NetworkSource {
@@ -116,15 +100,17 @@ double density_of(ConvertOptions const& options) {
 
 void convert_network(NetworkSource const& network, ConvertOptions const& options) {
   if (options.density.empty() && !options.over.empty()) throw UsageError("--prune over=... needs a density: --prune D");
-  auto const& target = options.samples.target;
+  auto const& target = options.target;
   auto const progress = terminal_progress("converting layers");
-  auto const bytes = bytes_to_keep();
+  auto const quarter = available_memory(Backend::serial) / 4;
+  auto const kept_bytes = std::min(std::size_t{4} << 30U, quarter); // rewritten layers beyond it are rewritten twice
   if (options.reduce) {
-    ReducedNetwork const reduced(network, {.merge_outputs = false}, bytes.rewritten, bytes.ahead);
+    auto const bytes_ahead = std::min(std::size_t{1} << 30U, quarter); // layers read while those before are rewritten
+    ReducedNetwork const reduced(network, {.merge_outputs = false}, kept_bytes, bytes_ahead);
     save_network(reduced, target, progress);
     print_reductions(describe(reduced.report()));
   } else if (!options.density.empty()) {
-    KeptNetwork const kept(network, bytes.rewritten);
+    KeptNetwork const kept(network, kept_bytes);
     auto const scope = options.over == "network" ? PruneScope::network : PruneScope::layer;
     PrunedNetwork const pruned(kept, density_of(options), scope);
     EmptiedLayers const watched(pruned, kept);
@@ -141,26 +127,26 @@ struct AddedAnswers {
   std::unique_ptr<SampleReader> targets;
 };
 
-std::unique_ptr<SampleReader> open_source(SampleConversion const& conversion) {
+std::unique_ptr<SampleReader> open_source(ConvertOptions const& options) {
   auto const half_of_memory = available_memory(Backend::serial) / 2; // unsorted text must be sorted in memory
-  if (!conversion.pixels)
-    return open_sample_reader(conversion.source, conversion.neurons, std::nullopt, half_of_memory);
-  if (kind_of(conversion.source) != FileKind::idx)
-    throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", conversion.source));
-  auto const scale = *conversion.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
-  auto images = open_idx_images(conversion.source, std::nullopt, scale);
-  if (conversion.neurons) require_width(conversion.source, images->num_neurons(), *conversion.neurons);
+  if (!options.pixels)
+    return open_sample_reader(options.source, options.challenge.neurons, std::nullopt, half_of_memory);
+  if (kind_of(options.source) != FileKind::idx)
+    throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", options.source));
+  auto const scale = *options.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
+  auto images = open_idx_images(options.source, std::nullopt, scale);
+  if (options.challenge.neurons) require_width(options.source, images->num_neurons(), *options.challenge.neurons);
   return images;
 }
 
-AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const& samples) {
+AddedAnswers open_answers(ConvertOptions const& options, SampleReader const& samples) {
   AddedAnswers answers;
-  if (conversion.drops_answers) return answers;
+  if (options.drops_answers) return answers;
   SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
   SampleFileHeader header;
-  if (kind_of(conversion.source) == FileKind::container) header = read_sample_header(conversion.source);
-  auto const& labels = conversion.labels.empty() && header.has_labels ? conversion.source : conversion.labels;
-  auto const& targets = conversion.targets.empty() && header.num_targets ? conversion.source : conversion.targets;
+  if (kind_of(options.source) == FileKind::container) header = read_sample_header(options.source);
+  auto const& labels = options.labels.empty() && header.has_labels ? options.source : options.labels;
+  auto const& targets = options.targets.empty() && header.num_targets ? options.source : options.targets;
   if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);
   if (!targets.empty()) answers.targets = open_targets(targets, std::nullopt, range, OtherSamples::refused);
   return answers;
@@ -169,13 +155,13 @@ AddedAnswers open_answers(SampleConversion const& conversion, SampleReader const
 /// Rewrites samples, with their labels and targets, in the format that the target's name implies. Converts a limited
 /// number of samples at a time, so that the input may be larger than memory; all labels are in memory, with 4 bytes per
 /// sample. Throws UsageError if the options do not fit the files, and what reading and writing throw.
-void convert_samples(SampleConversion const& conversion) {
+void convert_samples(ConvertOptions const& options) {
   constexpr std::size_t max_samples = 16384;
   constexpr std::size_t value_bytes = 64; // of a value with its column, read, copied and written
   auto const max_values = std::min(std::size_t{1} << 26U, available_memory(Backend::serial) / 2 / value_bytes);
-  auto const reader = open_source(conversion);
-  auto const answers = open_answers(conversion, *reader);
-  auto const writer = open_sample_writer(conversion.target, reader->num_neurons());
+  auto const reader = open_source(options);
+  auto const answers = open_answers(options, *reader);
+  auto const writer = open_sample_writer(options.target, reader->num_neurons());
   if (answers.labels) writer->append_labels(*answers.labels);
   auto const progress = terminal_progress("converting samples");
   auto const num_samples = reader->num_samples();
@@ -195,51 +181,47 @@ void convert_samples(SampleConversion const& conversion) {
 /// Throws UsageError if an option for networks was given with samples.
 void require_no_network_options(ConvertOptions const& options) {
   if (!options.reduce && options.density.empty()) return;
-  throw UsageError(fmt::format("{} holds samples; only a network can be {}", options.samples.source,
-                               options.reduce ? "reduced" : "pruned"));
+  throw UsageError(
+      fmt::format("{} holds samples; only a network can be {}", options.source, options.reduce ? "reduced" : "pruned"));
 }
 
 /// Throws UsageError if an option for samples was given with a network.
 void require_no_sample_options(ConvertOptions const& options) {
-  auto const& samples = options.samples;
-  char const* const option = !samples.labels.empty()    ? "--labels"
-                             : !samples.targets.empty() ? "--targets"
-                             : samples.pixels           ? "--pixels"
-                             : samples.drops_answers    ? "--samples-only"
+  char const* const option = !options.labels.empty()    ? "--labels"
+                             : !options.targets.empty() ? "--targets"
+                             : options.pixels           ? "--pixels"
+                             : options.drops_answers    ? "--samples-only"
                                                         : nullptr;
-  if (option != nullptr) throw UsageError(fmt::format("{} is for samples; {} holds none", option, samples.source));
+  if (option != nullptr) throw UsageError(fmt::format("{} is for samples; {} holds none", option, options.source));
 }
 
 int convert(ConvertOptions const& options) {
-  auto const& samples = options.samples;
   check_files(options.files.roles());
-  if (holds_samples(samples.source)) {
+  if (holds_samples(options.source)) {
     require_no_network_options(options);
-    auto conversion = samples;
-    conversion.neurons = options.challenge.neurons;
-    convert_samples(conversion);
+    convert_samples(options);
   } else {
-    auto const network = open_network(samples.source, options.challenge);
+    auto const network = open_network(options.source, options.challenge);
     require_no_sample_options(options);
     convert_network(*network, options);
   }
   return 0;
 }
 
-void add_sample_options(CLI::App& command, CommandFiles& files, SampleConversion& samples) {
+void add_sample_options(CLI::App& command, ConvertOptions& options) {
   OptionGroup const shown(command);
   auto* const labels =
-      shown.reads(files, "--labels", samples.labels,
+      shown.reads(options.files, "--labels", options.labels,
                   "labels of the samples, which DST gets: .safetensors, IDX, or text with one class per "
                   "line, from 0 (default: those of SRC)");
   auto* const targets = shown.reads(
-      files, "--targets", samples.targets,
+      options.files, "--targets", options.targets,
       "targets of the samples, which DST gets: those of a sample file (.safetensors) or, if it has none, its "
       "samples, or Matrix Market (default: those of SRC)");
-  shown.add("--samples-only", samples.drops_answers, "leave out the labels and targets of SRC")
+  shown.add("--samples-only", options.drops_answers, "leave out the labels and targets of SRC")
       ->excludes(labels)
       ->excludes(targets);
-  shown.add("--pixels", samples.pixels,
+  shown.add("--pixels", options.pixels,
             "values of IDX images: unit (byte / 255, rounded to float; default) or raw (0 to 255)",
             CLI::IsMember({"unit", "raw"}));
 }
@@ -267,16 +249,15 @@ void add_convert(CLI::App& command_line, Action& action) {
   command.footer(convert_footer);
   OptionGroup const shown(command);
   shown
-      .reads(options.files, "SRC", options.samples.source,
-             "input: a network or samples, in any format that varve infer takes")
+      .reads(options.files, "SRC", options.source, "input: a network or samples, in any format that varve infer takes")
       ->required();
   shown
-      .writes(options.files, "DST", options.samples.target, Content::network_or_samples,
+      .writes(options.files, "DST", options.target, Content::network_or_samples,
               "output, in the format of its ending (.safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst); a network in text "
               "becomes a folder")
       ->required();
   add_network_in_text(command, options.challenge);
-  add_sample_options(command, options.files, options.samples);
+  add_sample_options(command, options);
   add_rewrites(command, options);
 }
 

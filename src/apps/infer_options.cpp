@@ -52,23 +52,19 @@ void add_files(CLI::App& command, InferOptions& options) {
 void add_memory_limits(CLI::App& command, InferOptions& options) {
   add_batch(command, options);
   OptionGroup(command, "Memory")
-      .add_keys(
-          "--memory",
-          {number_key("device", options.device_memory_limit, "GIB",
-                      "of the device, for weights and samples; weights that do not fit are streamed to the "
-                      "device (default: nine tenths of what is free)",
-                      above_zero()),
-           number_key("weights", options.device_weight_limit, "GIB",
-                      "part of that for weights (default: what a batch leaves; for streamed weights a part of "
-                      "that)",
-                      above_zero()),
-           number_key("host", options.memory_limit, "GIB",
-                      "of the host, for encoded weights waiting to be streamed; the rest are read again each "
-                      "pass. On CPU backends: the limit for everything",
-                      above_zero()),
-           number_key("input", options.input_memory, "GIB",
-                      "of the host, for samples being read (default: an eighth of what is available)", above_zero())},
-          "limits in GiB:");
+      .add_keys("--memory",
+                {memory_key("device", options.memory.device_memory_limit,
+                            "of the device, for weights and samples; weights that do not fit are streamed to the "
+                            "device (default: nine tenths of what is free)"),
+                 memory_key("weights", options.memory.device_weight_limit,
+                            "part of that for weights (default: what a batch leaves; for streamed weights a part of "
+                            "that)"),
+                 memory_key("host", options.memory.memory_limit,
+                            "of the host, for encoded weights waiting to be streamed; the rest are read again each "
+                            "pass. On CPU backends: the limit for everything"),
+                 memory_key("input", options.input_memory,
+                            "of the host, for samples being read (default: an eighth of what is available)")},
+                "limits in GiB:");
 }
 
 } // namespace
@@ -114,9 +110,7 @@ InferenceOptions engine_options(InferOptions const& options) {
     throw UsageError("--receipt cannot go with --tuning repeat-input: it is of the samples that a file holds");
   if (!options.schedule.empty() && options.split == "neurons")
     throw UsageError("--tuning schedule says how ranks share samples; it cannot go with --split neurons");
-  engine.memory_limit = bytes_of(options.memory_limit);
-  engine.device_memory_limit = bytes_of(options.device_memory_limit);
-  engine.device_weight_limit = bytes_of(options.device_weight_limit);
+  static_cast<MemoryRequest&>(engine) = options.memory;
   return engine;
 }
 
@@ -135,7 +129,7 @@ OptionalSampleRange parse_samples(std::string const& text) {
 }
 
 std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host) {
-  return bytes_of(options.input_memory).value_or(available_memory(Backend::serial) / 8 / ranks_on_host);
+  return options.input_memory.value_or(available_memory(Backend::serial) / 8 / ranks_on_host);
 }
 
 void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host) {

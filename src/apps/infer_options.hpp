@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace varve {
 
@@ -25,7 +24,8 @@ struct InferOptions : ComputingOptions {
   std::string split = "auto";    ///< "auto", "samples" or "neurons"
   std::string exchange = "auto"; ///< "auto" or "host"
   std::string share_devices = "off";
-  std::optional<double> memory_limit, device_memory_limit, device_weight_limit, input_memory; ///< in GiB
+  MemoryRequest memory;
+  std::optional<std::size_t> input_memory; ///< in bytes, for samples being read
   std::size_t repeat = 1;
   CommandFiles files; ///< that the options above name
 

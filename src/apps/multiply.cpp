@@ -33,7 +33,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace varve {
@@ -50,7 +49,7 @@ struct MultiplyOptions {
   std::string product = "own"; ///< or "library"
   std::optional<std::uint64_t> tile;
   std::string backend = to_string(compiled_backends().front());
-  std::optional<double> device_memory_limit; ///< in GiB
+  std::optional<std::size_t> device_memory_limit; ///< in bytes
   std::string peer_tiles = "on", share_devices = "off";
   CommandFiles files; ///< that the options above name
 
@@ -99,10 +98,9 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
              "rows and columns of the tiles of C (default: those of the journal, else many tiles that fit the device)",
              above_zero());
   memory.add_keys("--memory",
-                  {number_key("device", options.device_memory_limit, "GIB",
+                  {memory_key("device", options.device_memory_limit,
                               "of the device, for tiles (default: nine tenths of what is free; on CPUs half of the "
-                              "memory)",
-                              above_zero())},
+                              "memory)")},
                   "limit in GiB:");
   add_tuning(command,
              {name_key("product", options.product, {"own", "library"},
@@ -346,12 +344,10 @@ private:
     devices_ = places.devices;
     auto const num_alike = num_ranks_with(ranks_, kind_of(places.own)); // collective, so before any condition
     are_alike_ = has_own_memory(backend_) && num_alike == static_cast<std::size_t>(ranks_.size());
-    ranks_.together([&] { memory_limit_ = memory_limit(places.num_ranks_on_device); });
-  }
-
-  std::size_t memory_limit(std::size_t ranks_on_device) const {
-    if (options_.device_memory_limit) return *bytes_of(options_.device_memory_limit);
-    return default_product_memory(backend_, ranks_on_device);
+    ranks_.together([&] {
+      memory_limit_ = options_.device_memory_limit ? *options_.device_memory_limit
+                                                   : default_product_memory(backend_, places.num_ranks_on_device);
+    });
   }
 
   /// All ranks take the tile of the journal, else the smallest one that one of them would choose.

@@ -31,6 +31,10 @@ CLI::Validator known_as(std::string const& text) {
   return CLI::Validator([](std::string&) { return std::string(); }, text);
 }
 
+EngineOption const& engine_option(std::string const& name) {
+  return *std::ranges::find_if(engine_options(), [&](EngineOption const& one) { return one.name == name; });
+}
+
 } // namespace
 
 FileRoles CommandFiles::roles() const {
@@ -109,6 +113,16 @@ OptionKey text_key(std::string const& name, std::string& value, std::string cons
   return {name, values, help, take};
 }
 
+OptionKey memory_key(std::string const& name, std::optional<std::size_t>& bytes, std::string const& help) {
+  auto const take = [&bytes](std::string text) {
+    double gibibytes = 0.0;
+    auto complaint = above_zero()(text);
+    if (complaint.empty() && CLI::detail::lexical_cast(text, gibibytes)) bytes = capped_integer(gibibytes * 0x1p30);
+    return complaint;
+  };
+  return {name, "GIB", help, take};
+}
+
 CLI::Option* OptionGroup::add_keys(std::string const& name, std::vector<OptionKey> const& keys, std::string help,
                                    std::string* first, std::vector<std::string> const& names) const {
   std::string all;
@@ -180,19 +194,6 @@ void add_network_in_text(CLI::App& command, ChallengeOptions& options) {
                  number_key("cap", options.cap, "C", "cap of the clipped ReLU")},
                 "what a network or samples in text do not say; the challenge's networks have defaults:");
 }
-
-std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes) {
-  if (!gibibytes) return std::nullopt;
-  return capped_integer(*gibibytes * 0x1p30);
-}
-
-namespace {
-
-EngineOption const& engine_option(std::string const& name) {
-  return *std::ranges::find_if(engine_options(), [&](EngineOption const& one) { return one.name == name; });
-}
-
-} // namespace
 
 void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
                        std::string const& condition) {

@@ -87,6 +87,9 @@ OptionKey number_key(std::string const& name, Value& value, std::string const& v
   return {name, values, help, take};
 }
 
+/// A key that takes a limit of memory in GiB, above 0, which is kept in bytes.
+OptionKey memory_key(std::string const& name, std::optional<std::size_t>& bytes, std::string const& help);
+
 /// Declares options of a command under one title. --help shows those without a title, --help-all all of them.
 class OptionGroup {
 public:
@@ -157,9 +160,6 @@ inline constexpr char const* network_help =
 inline constexpr char const* input_help =
     "samples: .safetensors, IDX images, Matrix Market, or text `sample neuron value`; all but the first also .gz, .xz, "
     ".zst";
-
-/// The bytes of an option in GiB; none if it was not given.
-std::optional<std::size_t> bytes_of(std::optional<double> const& gibibytes);
 
 /// How a network is computed: options that several commands share, as given by the user.
 struct ComputingOptions {

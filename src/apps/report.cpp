@@ -1,5 +1,6 @@
 #include "apps/report.hpp"
 
+#include "core/error.hpp"
 #include "core/host.hpp"
 #include "core/printable.hpp"
 #include "core/version.hpp"
@@ -51,6 +52,15 @@ std::optional<std::string> filled(std::string_view pattern, Json const& facts, b
     if (is_optional && says_nothing(fact)) return std::nullopt;
     text += text_of(fact, std::string(inner.substr(std::min(colon + 1, inner.size()))));
   }
+}
+
+/// The value below which this part (0 to 1) of ascending measurements lies, by linear interpolation.
+double quantile(std::vector<double> const& sorted, double part) {
+  VARVE_REQUIRE(!sorted.empty(), "nothing was measured");
+  double const place = part * static_cast<double>(sorted.size() - 1);
+  auto const below = static_cast<std::size_t>(place);
+  auto const above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
 } // namespace
@@ -124,6 +134,19 @@ void print_reductions(Json const& found) {
                "reduced   a sample whose activations all equal the cap after {saturates_from_layer} layers or more "
                "leaves: its result is known"},
               found);
+}
+
+Json statistics_of(std::vector<double> seconds) {
+  std::ranges::sort(seconds);
+  double const median = quantile(seconds, 0.5);
+  double const middle_half = quantile(seconds, 0.75) - quantile(seconds, 0.25);
+  return {{"median", median},
+          {"spread", median > 0.0 ? middle_half / median : 0.0},
+          {"min", seconds.front()},
+          {"p50", median},
+          {"p95", quantile(seconds, 0.95)},
+          {"p99", quantile(seconds, 0.99)},
+          {"measurements", seconds.size()}};
 }
 
 void write_report(std::string const& path, Json const& report) {

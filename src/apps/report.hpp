@@ -44,6 +44,10 @@ Json describe(ReductionReport const& found);
 /// Prints the effect of reductions in one or two lines.
 void print_reductions(Json const& found);
 
+/// Of at least one measurement: median, interquartile range over median, minimum, and percentiles. (Of few
+/// measurements, the high percentiles are near the longest.)
+Json statistics_of(std::vector<double> seconds);
+
 /// Writes a report to a file. Throws as OutputFile does.
 void write_report(std::string const& path, Json const& report);
 

@@ -107,16 +107,7 @@ void declare(CLI::App& command_line, Action& action) {
                                         "print a document made from all options, and end: man or bash (completion)")
       ->check(known({"man", "bash"}));
   command_line.require_subcommand(1);
-  add_infer(command_line, action);
-  add_generate(command_line, action);
-  add_convert(command_line, action);
-  add_info(command_line, action);
-  add_train(command_line, action);
-  add_verify(command_line, action);
-  add_audit(command_line, action);
-  add_evaluate(command_line, action);
-  add_benchmark(command_line, action);
-  add_multiply(command_line, action);
+  for (auto const add : all_commands) add(command_line, action);
   require_plain_values(command_line);
 }
 
@@ -140,31 +131,6 @@ private:
 Session::Session() = default;
 Session::~Session() = default;
 
-/// Starts MPI, in the first run of a program that ranks were started of.
-void Session::start_ranks(int& num_arguments, char**& arguments) {
-  if (ranks_) return;
-  ranks_.emplace(num_arguments, arguments, StartMpi::if_launched);
-  auto const say_last = [](Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
-  ParallelEnvironment::set_failure_handler(say_last);
-  set_start_failure_handler(say_last);
-}
-
-/// Starts Kokkos, in the first run that needs its devices, whose settings stay.
-void Session::start_devices(int& num_arguments, char** arguments) {
-  if (!devices_) {
-    devices_.emplace(num_arguments, arguments);
-    return;
-  }
-  if (own_arguments(num_arguments, arguments).size() < static_cast<std::size_t>(num_arguments))
-    throw UsageError("Kokkos runs already and takes no further options");
-}
-
-/// Starts the thread that removes partial outputs. Last, so that the handlers of MPI and device libraries do not
-/// replace ours.
-void Session::watch_signals() {
-  if (!std::exchange(watches_signals_, true)) remove_partial_outputs_on_signals();
-}
-
 int Session::run_on(Communicator const& communicator, int num_arguments, char** arguments) {
   CLI::App command_line(description, "varve");
   Action action;
@@ -181,14 +147,20 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
   KeptLimit const memory;
   communicator.together([&] {
     if (action.uses_devices) {
-      start_devices(num_arguments, arguments);
+      if (!devices_) {
+        devices_.emplace(num_arguments, arguments);
+      } else if (own_arguments(num_arguments, arguments).size() < static_cast<std::size_t>(num_arguments)) {
+        throw UsageError("Kokkos runs already and takes no further options");
+      }
       // the driver of a GPU reserves addresses as it likes
       if (!has_own_memory(compiled_backends().front())) limit_memory_to_available();
     } else {
       start_on_host(num_arguments, arguments);
     }
   });
-  communicator.together([&] { watch_signals(); });
+  communicator.together([&] { // last, so that the handlers of MPI and device libraries do not replace ours
+    if (!std::exchange(watches_signals_, true)) remove_partial_outputs_on_signals();
+  });
   int const exit_code = action.run();
   communicator.together(require_unchanged_inputs);
   flush_output(); // before ending libraries flush it and discard the error
@@ -196,7 +168,12 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
 }
 
 int Session::run(int num_arguments, char** arguments) {
-  start_ranks(num_arguments, arguments);
+  if (!ranks_) {
+    ranks_.emplace(num_arguments, arguments, StartMpi::if_launched);
+    auto const say_last = [](Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
+    ParallelEnvironment::set_failure_handler(say_last);
+    set_start_failure_handler(say_last);
+  }
   Communicator const communicator;
   try {
     return run_on(communicator, num_arguments, arguments);

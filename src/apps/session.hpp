@@ -21,9 +21,6 @@ public:
   int run(int num_arguments, char** arguments);
 
 private:
-  void start_ranks(int& num_arguments, char**& arguments);
-  void start_devices(int& num_arguments, char** arguments);
-  void watch_signals();
   int run_on(Communicator const& communicator, int num_arguments, char** arguments);
 
   std::optional<ParallelEnvironment> ranks_;

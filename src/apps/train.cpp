@@ -12,10 +12,8 @@
 #include "distribute/ranks.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "io/sample_file.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
@@ -117,14 +115,6 @@ Json as_json(TrainingTimes const& times, double processor_wait) {
           {"processor_wait_seconds", processor_wait}};
 }
 
-Json as_json(PatternRecord const& change) {
-  return {{"step", change.step},
-          {"fraction", change.fraction},
-          {"dropped", change.count.dropped},
-          {"grown", change.count.dropped},
-          {"returned", change.count.returned}};
-}
-
 /// Gives this rank its share of the memory that several ranks use, unless the user limits it. A CPU is the device of
 /// all ranks that compute on it.
 void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::size_t ranks_on_host) {
@@ -136,34 +126,6 @@ void share_memory(TrainingOptions& engine, std::size_t ranks_on_device, std::siz
   }
   if (!engine.device_memory_limit && ranks_on_device > 1) engine.device_memory_limit = limits.device / ranks_on_device;
   if (!engine.memory_limit && ranks_on_host > 1) engine.memory_limit = limits.host_weights / ranks_on_host;
-}
-
-/// Finds out which rank computes where, and gives the engine of each rank its exchange with the others and, if the user
-/// gave no limit, its share of the memory. Returns the devices in rank order on rank 0. Throws ResourceError if two
-/// ranks use one device without --tuning share-devices=on. Collective.
-std::vector<RankDevice> place_ranks(Communicator const& communicator, TrainOptions const& options,
-                                    TrainingOptions& engine) {
-  auto places = place_ranks(communicator, engine.backend, options.share_devices == "on");
-  communicator.together([&] { share_memory(engine, places.num_ranks_on_device, places.num_ranks_on_host); });
-  if (communicator.size() > 1) engine.exchange = exchange_between_ranks();
-  return places.devices;
-}
-
-/// Throws InputError unless all ranks begin with the same state, read from the same files: recipe, number of steps
-/// taken and weights. Collective.
-void require_same_start(Communicator const& communicator, TrainOptions const& options, std::string const& recipe,
-                        std::uint64_t num_steps, Network const& network) {
-  if (communicator.size() == 1) return;
-  nlohmann::ordered_json facts;
-  std::vector<RankInput> inputs;
-  communicator.together([&] {
-    auto const keys = parse_json(recipe, "recipe"); // must outlive the loop
-    for (auto const& [key, value] : keys.items()) facts[key + " of the recipe"] = value;
-    facts["the number of steps taken"] = num_steps;
-    facts["the hash of the weights"] = fmt::format("{:016x}", weights_hash(network));
-    inputs = options.files.inputs();
-  });
-  require_same_inputs(communicator, facts, inputs);
 }
 
 /// One run of `varve train` on one rank. Rank 0 speaks and writes for all.
@@ -200,15 +162,32 @@ private:
       require_writable_outputs(options_);
       if (!options_.checkpoint.empty()) lock_.emplace(options_.checkpoint);
     });
-    devices_ = place_ranks(ranks_, options_, engine_options_);
+    auto places = place_ranks(ranks_, engine_options_.backend, options_.share_devices == "on");
+    ranks_.together([&] { share_memory(engine_options_, places.num_ranks_on_device, places.num_ranks_on_host); });
+    if (ranks_.size() > 1) engine_options_.exchange = exchange_between_ranks();
+    devices_ = std::move(places.devices);
     ranks_.together([&] { read_files(); });
-    if (ranks_.size() > 1)
-      require_same_start(ranks_, options_, recipe_text_, trainer_->progress().num_steps, engine_->network());
+    if (ranks_.size() > 1) require_same_start();
     ranks_.together([&] {
       if (ranks_.is_root()) take_up();
     });
     time_ = Stopwatch();
     processor_wait_before_ = longest_wait_for_processor();
+  }
+
+  /// Throws InputError unless all ranks begin with the same state, read from the same files: recipe, number of steps
+  /// taken and weights. Collective.
+  void require_same_start() const {
+    Json facts;
+    std::vector<RankInput> inputs;
+    ranks_.together([&] {
+      auto const keys = parse_json(recipe_text_, "recipe"); // must outlive the loop
+      for (auto const& [key, value] : keys.items()) facts[key + " of the recipe"] = value;
+      facts["the number of steps taken"] = trainer_->progress().num_steps;
+      facts["the hash of the weights"] = fmt::format("{:016x}", weights_hash(engine_->network()));
+      inputs = options_.files.inputs();
+    });
+    require_same_inputs(ranks_, facts, inputs);
   }
 
   /// What rank 0 says and opens before the first step of this run.
@@ -489,7 +468,12 @@ private:
     save_network(network, options_.output);
     auto const& progress = trainer_->progress();
     auto changes = Json::array();
-    for (auto const& change : trainer_->changes()) changes.push_back(as_json(change));
+    for (auto const& change : trainer_->changes())
+      changes.push_back({{"step", change.step},
+                         {"fraction", change.fraction},
+                         {"dropped", change.count.dropped},
+                         {"grown", change.count.dropped},
+                         {"returned", change.count.returned}});
     report_.update({{"steps", progress.num_steps},
                     {"epochs", epochs_},
                     {"stopped_by", trainer_->is_finished() ? "epochs" : "patience"},

@@ -64,7 +64,7 @@ void add_files(CLI::App& command, TrainOptions& options) {
 void add_recipe(CLI::App& command, TrainOptions& options) {
   auto& recipe = options.recipe;
   OptionGroup const shown(command);
-  shown.add("--loss", options.loss,
+  shown.add("--loss", options.names.loss,
             "cross-entropy (softmax of the outputs and a class), mean-square, logistic (sigmoid of each output and a "
             "target from 0 to 1; one output distinguishes two classes) or huber",
             known(loss_names()));
@@ -77,7 +77,7 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
                   number_key("l2", optimizer.l2, "L",
                              "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts "
                              "rate * l2 * weight (default: 0)")},
-                 "how gradients change weights:", &options.optimizer, optimizer_names());
+                 "how gradients change weights:", &options.names.optimizer, optimizer_names());
   shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
   shown.add("--epochs", recipe.epochs, "number of passes over all samples", above_zero());
@@ -87,7 +87,7 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
                   number_key("factor", recipe.rate.factor, "F", "of step: of each change (default: 0.1)"),
                   number_key("warm-up", recipe.rate.warm_up, "N",
                              "steps at the beginning in which the rate rises linearly (default: 0)")},
-                 "how the rate changes:", &options.rate_schedule, {"constant", "step", "cosine"});
+                 "how the rate changes:", &options.names.rate_schedule, {"constant", "step", "cosine"});
   rates.add("--delta", recipe.loss.delta, "with --loss huber: the error from which on the loss is a line");
   rates.add("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set");
   rates.add("--patience", options.patience,
@@ -104,11 +104,11 @@ void add_pattern(CLI::App& command, TrainOptions& options) {
                  number_key("until", pattern.until, "U",
                             "where changes end, as a part of all steps (at most 1) or as a number of steps (default: "
                             "0.75)"),
-                 text_key("schedule", options.pattern_schedule, "cosine|constant",
+                 text_key("schedule", options.names.pattern_schedule, "cosine|constant",
                           "the fraction falls to 0 as a cosine, or is constant")},
                 "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl "
                 "(to the free places with the largest gradients):",
-                &options.pattern, {"keep", "set", "rigl"});
+                &options.names.pattern, {"keep", "set", "rigl"});
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
@@ -120,14 +120,12 @@ void add_engine(CLI::App& command, TrainOptions& options) {
              "all but those of every K-th layer");
   memory.add_keys(
       "--memory",
-      {number_key("device", options.device_memory_limit, "GIB",
+      {memory_key("device", options.device_memory_limit,
                   "of the device, for weights and activations (default: nine tenths of what is free); if weights do "
-                  "not fit, they stay on the host and are streamed",
-                  above_zero()),
-       number_key("host", options.memory_limit, "GIB",
+                  "not fit, they stay on the host and are streamed"),
+       memory_key("host", options.memory_limit,
                   "of the host, for weights that are streamed (default: half of what is free). On CPU backends: the "
-                  "limit for everything (default: nine tenths of what is free)",
-                  above_zero())},
+                  "limit for everything (default: nine tenths of what is free)")},
       "limits in GiB:");
   add_tuning(
       command,
@@ -167,13 +165,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
 Recipe recipe_of(TrainOptions const& options) {
   Recipe recipe = options.recipe;
   recipe.precision = precision_of(options.precision);
-  recipe.loss = parse_loss(options.loss, options.recipe.loss.delta);
-  recipe.optimizer.kind = parse_optimizer(options.optimizer);
-  recipe.rate.kind = parse_rate_schedule(options.rate_schedule);
-  recipe.rate.rate = options.rate.value_or(entry_of(recipe.optimizer.kind).rate);
-  recipe.pattern.kind = parse_pattern_kind(options.pattern);
-  recipe.pattern.schedule = parse_pattern_schedule(options.pattern_schedule);
-  require_valid(recipe);
+  recipe.rate.rate = options.rate.value_or(entry_of(parse_optimizer(options.names.optimizer)).rate);
+  recipe = complete_recipe(recipe, options.names);
   if (options.validation.empty() && (options.patience || !options.best.empty()))
     throw UsageError("--patience and --best need --validation");
   if (options.validation.empty() && !(options.validation_labels.empty() && options.validation_targets.empty()))
@@ -183,19 +176,14 @@ Recipe recipe_of(TrainOptions const& options) {
 }
 
 TrainingOptions engine_options(TrainOptions const& options, Recipe const& recipe) {
-  TrainingOptions engine;
+  auto engine = training_options(recipe);
   engine.backend = parse_backend(options.backend);
   engine.reads_peers = options.peer_memory == "on";
-  engine.precision = recipe.precision;
-  engine.loss = recipe.loss;
-  engine.optimizer = recipe.optimizer;
-  engine.batch = recipe.batch;
-  engine.pattern = recipe.pattern.kind;
   engine.micro_batch = options.micro_batch;
   engine.keep_every = keep_every(options.recompute);
   if (options.formats != "auto") engine.format = parse_formats(options.formats).front();
-  engine.memory_limit = bytes_of(options.memory_limit);
-  engine.device_memory_limit = bytes_of(options.device_memory_limit);
+  engine.memory_limit = options.memory_limit;
+  engine.device_memory_limit = options.device_memory_limit;
   return engine;
 }
 

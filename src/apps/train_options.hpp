@@ -17,11 +17,7 @@ struct TrainOptions {
   std::string validation, validation_labels, validation_targets;
   std::string output, best, checkpoint, history, report, receipt, receipt_checkpoints;
 
-  std::string loss = "cross-entropy";
-  std::string optimizer = "momentum";
-  std::string rate_schedule = "cosine";
-  std::string pattern = "keep";
-  std::string pattern_schedule = "cosine";
+  RecipeNames names;
   std::string precision = "float";
   std::optional<double> rate; ///< default: that of the optimizer
   Recipe recipe;              ///< completed by recipe_of()
@@ -33,7 +29,7 @@ struct TrainOptions {
   std::string recompute = "auto";
   std::string formats = "auto";
   std::optional<std::size_t> micro_batch;
-  std::optional<double> memory_limit, device_memory_limit; ///< in GiB
+  std::optional<std::size_t> memory_limit, device_memory_limit; ///< in bytes
   std::string share_devices = "off", peer_memory = "on";
   CommandFiles files; ///< that the options above name
 };

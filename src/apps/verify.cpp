@@ -29,13 +29,43 @@
 namespace varve {
 namespace {
 
+/// A range of samples in the numbering of text files, which starts at 1.
+std::string range_text(SampleIndex first, SampleIndex count) { return fmt::format("{}:{}", first + 1, first + count); }
+
 /// A file written by varve infer: categories in text, or activations in a sample file.
 class ResultFile {
 public:
   /// Opens a result and checks it against the input. `is_part` means that only a part of the input is verified, so that
   /// the file may hold more samples. Throws InputError if the file is broken, names samples that the input does not
   /// contain, or lacks samples to be verified.
-  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part);
+  ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part)
+      : first_sample_(samples.first_sample()) {
+    SampleIndex const count = samples.num_samples();
+    if (kind_of(path) != FileKind::container) {
+      categories_ = read_categories(path);
+      auto const is_outside = [&](SampleIndex sample) {
+        return sample < first_sample_ || sample >= first_sample_ + count;
+      };
+      auto const outside = std::ranges::find_if(categories_, is_outside);
+      if (outside != categories_.end() && !is_part) {
+        throw InputError(fmt::format("{} names sample {}, but the input holds samples {}; verify a part with --samples "
+                                     "FIRST:LAST",
+                                     path, *outside + 1, range_text(first_sample_, count)));
+      }
+      return;
+    }
+    require_width(path, read_sample_header(path).num_neurons, num_outputs, "outputs");
+    auto reader = open_sample_file(path);
+    SampleIndex const first = reader->first_sample();
+    SampleIndex const held = reader->num_samples();
+    bool const holds_all = first <= first_sample_ && first + held >= first_sample_ + count;
+    if (!holds_all || (!is_part && held != count)) {
+      throw InputError(fmt::format("{} holds samples {}, expected {}", path, range_text(first, held),
+                                   range_text(first_sample_, count)));
+    }
+    skipped_ = static_cast<std::size_t>(first_sample_ - first);
+    activations_ = std::move(reader);
+  }
 
   bool has_activations() const { return activations_ != nullptr; }
 
@@ -45,7 +75,23 @@ public:
     std::vector<bool> is_alive;
     SampleSet activations;
   };
-  Part part(std::size_t first, std::size_t last);
+  Part part(std::size_t first, std::size_t last) {
+    Part part;
+    part.is_alive.assign(last - first, false);
+    if (!has_activations()) {
+      auto const begin = std::ranges::lower_bound(categories_, first_sample_ + first);
+      for (auto sample = begin; sample != categories_.end() && *sample < first_sample_ + last; ++sample)
+        part.is_alive[static_cast<std::size_t>(*sample - first_sample_ - first)] = true;
+      return part;
+    }
+    part.activations = to_set(activations_->read(skipped_ + first, skipped_ + last));
+    auto const& matrix = part.activations.matrix;
+    for (std::size_t row = 0; row < matrix.num_rows; ++row) {
+      for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+        if (matrix.value(entry) != 0.0) part.is_alive[row] = true;
+    }
+    return part;
+  }
 
 private:
   SampleIndex first_sample_ = 0;
@@ -53,51 +99,6 @@ private:
   std::unique_ptr<SampleReader> activations_;
   std::size_t skipped_ = 0; ///< number of samples in the file before the first one that is verified
 };
-
-/// A sample for which the file is wrong.
-struct Difference {
-  SampleIndex sample = 0;
-  bool is_alive = false;       ///< true category
-  bool is_found_alive = false; ///< category in the file
-  double distance = 0.0;       ///< largest difference of activations, in units of the sample's largest true activation
-};
-
-/// A sample whose category could change by rounding in double.
-struct NearTie {
-  SampleIndex sample = 0;
-  Verdict verdict;
-  bool is_alive_in_float = false; ///< category from the reference's plain loops, over the whole network
-  bool is_alive_in_double = false;
-};
-
-/// The outcome of verifying all samples.
-class Comparison {
-public:
-  /// `tolerance` is the largest accepted difference of activations, in units of the sample's largest true activation.
-  explicit Comparison(double tolerance) : tolerance_(tolerance) {}
-
-  void add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample);
-  void add(NearTie const& tie) { near_ties.push_back(tie); }
-
-  std::size_t num_samples = 0;
-  std::size_t num_alive = 0;
-  std::size_t num_certain_in_float = 0;
-  std::size_t num_certain_in_double = 0;
-  std::size_t num_other_nonzeros = 0; ///< number of samples whose set of nonzero activations differs
-  /// Largest difference of activations, in units of the sample's largest true activation.
-  double largest_distance = 0.0;
-  SampleIndex farthest_sample = 0;
-  /// Sample with the least margin; is_alive_in_float and is_alive_in_double are not set.
-  std::optional<NearTie> min_margin;
-  std::vector<Difference> differences;
-  std::vector<NearTie> near_ties;
-
-private:
-  double tolerance_;
-};
-
-/// A range of samples in the numbering of text files, which starts at 1.
-std::string range_text(SampleIndex first, SampleIndex count) { return fmt::format("{}:{}", first + 1, first + count); }
 
 /// The difference between two rows of activations.
 struct RowDistance {
@@ -125,74 +126,68 @@ RowDistance distance_of(SparseMatrix const& truth, SparseMatrix const& found, st
   return distance;
 }
 
-ResultFile::ResultFile(std::string const& path, SampleReader const& samples, std::size_t num_outputs, bool is_part)
-    : first_sample_(samples.first_sample()) {
-  SampleIndex const count = samples.num_samples();
-  if (kind_of(path) != FileKind::container) {
-    categories_ = read_categories(path);
-    auto const is_outside = [&](SampleIndex sample) {
-      return sample < first_sample_ || sample >= first_sample_ + count;
-    };
-    auto const outside = std::ranges::find_if(categories_, is_outside);
-    if (outside != categories_.end() && !is_part) {
-      throw InputError(fmt::format("{} names sample {}, but the input holds samples {}; verify a part with --samples "
-                                   "FIRST:LAST",
-                                   path, *outside + 1, range_text(first_sample_, count)));
-    }
-    return;
-  }
-  require_width(path, read_sample_header(path).num_neurons, num_outputs, "outputs");
-  auto reader = open_sample_file(path);
-  SampleIndex const first = reader->first_sample();
-  SampleIndex const held = reader->num_samples();
-  bool const holds_all = first <= first_sample_ && first + held >= first_sample_ + count;
-  if (!holds_all || (!is_part && held != count)) {
-    throw InputError(fmt::format("{} holds samples {}, expected {}", path, range_text(first, held),
-                                 range_text(first_sample_, count)));
-  }
-  skipped_ = static_cast<std::size_t>(first_sample_ - first);
-  activations_ = std::move(reader);
-}
+/// A sample for which the file is wrong.
+struct Difference {
+  SampleIndex sample = 0;
+  bool is_alive = false;       ///< true category
+  bool is_found_alive = false; ///< category in the file
+  double distance = 0.0;       ///< largest difference of activations, in units of the sample's largest true activation
+};
 
-ResultFile::Part ResultFile::part(std::size_t first, std::size_t last) {
-  Part part;
-  part.is_alive.assign(last - first, false);
-  if (!has_activations()) {
-    auto const begin = std::ranges::lower_bound(categories_, first_sample_ + first);
-    for (auto sample = begin; sample != categories_.end() && *sample < first_sample_ + last; ++sample)
-      part.is_alive[static_cast<std::size_t>(*sample - first_sample_ - first)] = true;
-    return part;
-  }
-  part.activations = to_set(activations_->read(skipped_ + first, skipped_ + last));
-  auto const& matrix = part.activations.matrix;
-  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-    for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
-      if (matrix.value(entry) != 0.0) part.is_alive[row] = true;
-  }
-  return part;
-}
+/// A sample whose category could change by rounding in double.
+struct NearTie {
+  SampleIndex sample = 0;
+  Verdict verdict;
+  bool is_alive_in_float = false; ///< category from the reference's plain loops, over the whole network
+  bool is_alive_in_double = false;
+};
 
-void Comparison::add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample) {
-  bool const has_activations = found.activations.num_samples() > 0;
-  for (std::size_t row = 0; row < truth.of_samples.size(); ++row) {
-    Verdict const& verdict = truth.of_samples[row];
-    SampleIndex const sample = first_sample + row;
-    ++num_samples;
-    num_alive += verdict.is_alive ? 1 : 0;
-    num_certain_in_float += verdict.is_certain_in_float ? 1 : 0;
-    num_certain_in_double += verdict.is_certain_in_double ? 1 : 0;
-    if (!min_margin || verdict.margin < min_margin->verdict.margin) min_margin = {sample, verdict, false, false};
-    RowDistance distance;
-    if (has_activations) distance = distance_of(truth.activations.matrix, found.activations.matrix, row);
-    num_other_nonzeros += distance.other_nonzeros ? 1 : 0;
-    if (distance.largest > largest_distance) {
-      largest_distance = distance.largest;
-      farthest_sample = sample;
+/// The outcome of verifying all samples.
+class Comparison {
+public:
+  /// `tolerance` is the largest accepted difference of activations, in units of the sample's largest true activation.
+  explicit Comparison(double tolerance) : tolerance_(tolerance) {}
+
+  void add(Verdicts const& truth, ResultFile::Part const& found, SampleIndex first_sample) {
+    bool const has_activations = found.activations.num_samples() > 0;
+    for (std::size_t row = 0; row < truth.of_samples.size(); ++row) {
+      Verdict const& verdict = truth.of_samples[row];
+      SampleIndex const sample = first_sample + row;
+      ++num_samples;
+      num_alive += verdict.is_alive ? 1 : 0;
+      num_certain_in_float += verdict.is_certain_in_float ? 1 : 0;
+      num_certain_in_double += verdict.is_certain_in_double ? 1 : 0;
+      if (!min_margin || verdict.margin < min_margin->verdict.margin) min_margin = {sample, verdict, false, false};
+      RowDistance distance;
+      if (has_activations) distance = distance_of(truth.activations.matrix, found.activations.matrix, row);
+      num_other_nonzeros += distance.other_nonzeros ? 1 : 0;
+      if (distance.largest > largest_distance) {
+        largest_distance = distance.largest;
+        farthest_sample = sample;
+      }
+      if (verdict.is_alive != found.is_alive[row] || distance.largest > tolerance_)
+        differences.push_back({sample, verdict.is_alive, found.is_alive[row], distance.largest});
     }
-    if (verdict.is_alive != found.is_alive[row] || distance.largest > tolerance_)
-      differences.push_back({sample, verdict.is_alive, found.is_alive[row], distance.largest});
   }
-}
+
+  void add(NearTie const& tie) { near_ties.push_back(tie); }
+
+  std::size_t num_samples = 0;
+  std::size_t num_alive = 0;
+  std::size_t num_certain_in_float = 0;
+  std::size_t num_certain_in_double = 0;
+  std::size_t num_other_nonzeros = 0; ///< number of samples whose set of nonzero activations differs
+  /// Largest difference of activations, in units of the sample's largest true activation.
+  double largest_distance = 0.0;
+  SampleIndex farthest_sample = 0;
+  /// Sample with the least margin; is_alive_in_float and is_alive_in_double are not set.
+  std::optional<NearTie> min_margin;
+  std::vector<Difference> differences;
+  std::vector<NearTie> near_ties;
+
+private:
+  double tolerance_;
+};
 
 constexpr std::size_t lines_at_most = 100; // limit for each printed list
 constexpr char const* verify_footer = R"(

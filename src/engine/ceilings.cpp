@@ -50,30 +50,21 @@ struct ChooseRows {
 template <class ExecutionSpace, class Scalar>
 struct Gather {
   static constexpr int num_lanes = row_lanes<Scalar>;
+  static constexpr int width = kOnHost<ExecutionSpace> ? num_lanes : 1; ///< lanes of a work item
 
   ConstDeviceArray<ExecutionSpace, Scalar> table;
   ConstDeviceArray<ExecutionSpace, std::uint32_t> rows;
   DeviceArray<ExecutionSpace, Scalar> sums;
 
-  static constexpr std::size_t items_of(std::size_t groups) {
-    return kOnHost<ExecutionSpace> ? groups : groups * num_lanes;
-  }
-
   KOKKOS_FUNCTION void operator()(std::size_t item) const {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      Scalar sum[num_lanes] = {};
-      for (int i = 0; i < rows_per_item; ++i) {
-        Scalar const* const row = table.data() + std::size_t{rows(item * rows_per_item + i)} * num_lanes;
-        for (int lane = 0; lane < num_lanes; ++lane) sum[lane] += row[lane];
-      }
-      for (int lane = 0; lane < num_lanes; ++lane) sums(item * num_lanes + lane) = sum[lane];
-    } else {
-      std::size_t const group = item / num_lanes;
-      Scalar sum = 0;
-      for (int i = 0; i < rows_per_item; ++i)
-        sum += table(std::size_t{rows(group * rows_per_item + i)} * num_lanes + item % num_lanes);
-      sums(item) = sum;
+    std::size_t const group = item / (num_lanes / width);
+    std::size_t const first_lane = item % (num_lanes / width);
+    Scalar sum[width] = {};
+    for (int i = 0; i < rows_per_item; ++i) {
+      Scalar const* const row = table.data() + std::size_t{rows(group * rows_per_item + i)} * num_lanes + first_lane;
+      for (int lane = 0; lane < width; ++lane) sum[lane] += row[lane];
     }
+    for (int lane = 0; lane < width; ++lane) sums(item * width + lane) = sum[lane];
   }
 };
 
@@ -183,7 +174,9 @@ private:
         std::min<std::size_t>(size_ / Kernel::num_lanes, std::size_t{kOnHost<ExecutionSpace> ? 1 : 8} << 13U);
     auto const rows = allocate<std::uint32_t>(groups * rows_per_item);
     launch(rows.size(), ChooseRows<ExecutionSpace>{rows, static_cast<std::uint32_t>(num_rows)});
-    double const seconds = fastest([&] { launch(Kernel::items_of(groups), Kernel{table, rows, sums}); });
+    double const seconds = fastest([&] {
+      launch(groups * (Kernel::num_lanes / Kernel::width), Kernel{table, rows, sums});
+    });
     return static_cast<double>(groups) * rows_per_item * row_bytes / seconds;
   }
 

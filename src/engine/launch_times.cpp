@@ -19,6 +19,7 @@ struct Record {
   Stopwatch time;
   std::vector<TracedSpan> spans;         ///< ordered by begin
   std::vector<std::size_t> open_regions; ///< a stack of indices in `spans`
+  tools::EventSet callbacks_before = tools::get_callbacks();
 };
 
 std::optional<Record>& record() {
@@ -52,25 +53,16 @@ void end_region() {
 LaunchTrace::LaunchTrace() {
   VARVE_REQUIRE(!record(), "two traces at a time");
   record().emplace();
-  tools::set_begin_parallel_for_callback(&begin_launch);
-  tools::set_end_parallel_for_callback(&end_launch);
-  tools::set_begin_parallel_reduce_callback(&begin_launch);
-  tools::set_end_parallel_reduce_callback(&end_launch);
-  tools::set_begin_parallel_scan_callback(&begin_launch);
-  tools::set_end_parallel_scan_callback(&end_launch);
-  tools::set_push_region_callback(&begin_region);
-  tools::set_pop_region_callback(&end_region);
+  auto callbacks = record()->callbacks_before;
+  callbacks.begin_parallel_for = callbacks.begin_parallel_reduce = callbacks.begin_parallel_scan = &begin_launch;
+  callbacks.end_parallel_for = callbacks.end_parallel_reduce = callbacks.end_parallel_scan = &end_launch;
+  callbacks.push_region = &begin_region;
+  callbacks.pop_region = &end_region;
+  tools::set_callbacks(callbacks);
 }
 
 LaunchTrace::~LaunchTrace() {
-  tools::set_begin_parallel_for_callback(nullptr);
-  tools::set_end_parallel_for_callback(nullptr);
-  tools::set_begin_parallel_reduce_callback(nullptr);
-  tools::set_end_parallel_reduce_callback(nullptr);
-  tools::set_begin_parallel_scan_callback(nullptr);
-  tools::set_end_parallel_scan_callback(nullptr);
-  tools::set_push_region_callback(nullptr);
-  tools::set_pop_region_callback(nullptr);
+  tools::set_callbacks(record()->callbacks_before);
   record().reset();
 }
 

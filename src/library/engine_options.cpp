@@ -72,4 +72,24 @@ void set_named(InferenceOptions& engine, NamedOptions const& named) {
   for (auto const& option : options) option.set(engine, named.*option.value);
 }
 
+Recipe complete_recipe(Recipe recipe, RecipeNames const& names) {
+  recipe.loss = parse_loss(names.loss, recipe.loss.delta);
+  recipe.optimizer.kind = parse_optimizer(names.optimizer);
+  recipe.rate.kind = parse_rate_schedule(names.rate_schedule);
+  recipe.pattern.kind = parse_pattern_kind(names.pattern);
+  recipe.pattern.schedule = parse_pattern_schedule(names.pattern_schedule);
+  require_valid(recipe);
+  return recipe;
+}
+
+TrainingOptions training_options(Recipe const& recipe) {
+  TrainingOptions options;
+  options.precision = recipe.precision;
+  options.loss = recipe.loss;
+  options.optimizer = recipe.optimizer;
+  options.batch = recipe.batch;
+  options.pattern = recipe.pattern.kind;
+  return options;
+}
+
 } // namespace varve

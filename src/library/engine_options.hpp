@@ -1,6 +1,8 @@
 #pragma once
 
 #include "engine/inference.hpp"
+#include "engine/training.hpp"
+#include "training/recipe.hpp"
 
 #include <span>
 #include <string>
@@ -31,5 +33,17 @@ std::span<EngineOption const> engine_options();
 
 /// Sets all of them in the engine's options. Throws UsageError about an unknown name.
 void set_named(InferenceOptions& engine, NamedOptions const& named);
+
+/// The parts of a recipe that are given by name, with the defaults of the command.
+struct RecipeNames {
+  std::string loss = "cross-entropy", optimizer = "momentum", rate_schedule = "cosine", pattern = "keep",
+              pattern_schedule = "cosine";
+};
+
+/// A recipe completed with what is given by name. Throws UsageError if a name is unknown or a number out of its range.
+Recipe complete_recipe(Recipe recipe, RecipeNames const& names);
+
+/// The options of the engine that a recipe decides; the others have their defaults.
+TrainingOptions training_options(Recipe const& recipe);
 
 } // namespace varve

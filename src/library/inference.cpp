@@ -139,16 +139,12 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
     Turn const turn;
     own.plan_for({samples.num_rows - first, (samples.num_rows - first) * samples.num_columns, false});
     std::size_t const count = std::min(samples.num_rows - first, own.inference->plan().batch);
-    auto part = samples;
-    part.data = static_cast<char const*>(samples.data) + first * samples.row_stride * bytes_per_value;
-    part.num_rows = count;
-    auto written = activations;
-    written.data = static_cast<char*>(activations.data) + first * activations.row_stride * bytes_per_value;
-    written.num_rows = count;
+    auto const* const inputs = static_cast<char const*>(samples.data) + first * samples.row_stride * bytes_per_value;
+    auto* const outputs = static_cast<char*>(activations.data) + first * activations.row_stride * bytes_per_value;
     append(result, none,
            engine->infer_on_device(
-               space, {part.data, count, part.num_columns, part.row_stride, part.column_stride},
-               {written.data, count, written.num_columns, written.row_stride, written.column_stride}, first));
+               space, {inputs, count, samples.num_columns, samples.row_stride, samples.column_stride},
+               {outputs, count, activations.num_columns, activations.row_stride, activations.column_stride}, first));
     first += count;
   }
   return result;

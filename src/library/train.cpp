@@ -2,7 +2,7 @@
 
 #include "engine/training.hpp"
 #include "library/crossing.hpp"
-#include "training/recipe.hpp"
+#include "library/engine_options.hpp"
 #include "training/trainer.hpp"
 
 #include <algorithm>
@@ -14,30 +14,23 @@ namespace {
 varve::Recipe to_private(Recipe const& recipe) {
   varve::Recipe own;
   own.precision = to_private(recipe.precision);
-  own.loss = varve::parse_loss(recipe.loss, recipe.delta);
-  own.optimizer = {
-      varve::parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
-  own.rate = {varve::parse_rate_schedule(recipe.schedule), recipe.rate, recipe.rate_factor, recipe.rate_every,
-              recipe.warm_up};
+  own.loss.delta = recipe.delta;
+  own.optimizer = {{}, recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
+  own.rate = {{}, recipe.rate, recipe.rate_factor, recipe.rate_every, recipe.warm_up};
   own.batch = recipe.batch;
   own.epochs = recipe.epochs;
   own.seed = recipe.seed;
-  own.pattern = {varve::parse_pattern_kind(recipe.pattern), recipe.pattern_fraction, recipe.pattern_every,
-                 recipe.pattern_until, varve::parse_pattern_schedule(recipe.pattern_schedule)};
-  varve::require_valid(own);
-  return own;
+  own.pattern = {{}, recipe.pattern_fraction, recipe.pattern_every, recipe.pattern_until, {}};
+  return varve::complete_recipe(
+      own, {recipe.loss, recipe.optimizer, recipe.schedule, recipe.pattern, recipe.pattern_schedule});
 }
 
 varve::TrainingOptions options_of(varve::Recipe const& recipe, std::size_t num_samples,
                                   TrainingOptions const& options) {
-  varve::TrainingOptions own;
+  auto own = varve::training_options(recipe);
   own.backend = chosen(options.backend);
-  own.precision = recipe.precision;
-  own.loss = recipe.loss;
-  own.optimizer = recipe.optimizer;
   own.batch = std::clamp<std::size_t>(num_samples, 1, recipe.batch);
   own.memory_limit = options.memory_limit;
-  own.pattern = recipe.pattern.kind;
   return own;
 }
 

@@ -1,5 +1,6 @@
-#include "../gpu_of_thread.hpp"
+#include "../device.hpp"
 
+#include "core/execution.hpp"
 #include "core/gpu.hpp"
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -9,8 +10,17 @@
 namespace varve::python {
 namespace {
 
+template <class... Spaces>
+std::shared_ptr<void const> instance_of(Backend backend, SpaceList<Spaces...> /*spaces*/) {
+  std::shared_ptr<void const> found;
+  ((to_backend<Spaces>() == backend ? void(found = std::make_shared<Spaces const>()) : void()), ...);
+  return found;
+}
+
 #if defined(KOKKOS_ENABLE_CUDA)
 
+constexpr std::uintptr_t default_stream = 1; // DLPack's number of the stream that CUDA calls 0
+auto stream_of_kokkos() { return Kokkos::Cuda().cuda_stream(); }
 int gpu_of_thread() {
   int number = -1;
   return cudaGetDevice(&number) == cudaSuccess ? number : -1;
@@ -26,6 +36,8 @@ bool is_in_use(int number) {
 
 #elif defined(KOKKOS_ENABLE_HIP)
 
+constexpr std::uintptr_t default_stream = 0;
+auto stream_of_kokkos() { return Kokkos::HIP().hip_stream(); }
 int gpu_of_thread() {
   int number = -1;
   return hipGetDevice(&number) == hipSuccess ? number : -1;
@@ -35,6 +47,8 @@ bool is_in_use(int /*number*/) { return true; } // choosing a GPU takes no memor
 
 #else
 
+constexpr std::uintptr_t default_stream = 0;
+void* stream_of_kokkos() { return nullptr; }
 int gpu_of_thread() { return -1; }
 void set_gpu_of_thread(int /*number*/) {}
 bool is_in_use(int /*number*/) { return false; }
@@ -42,6 +56,14 @@ bool is_in_use(int /*number*/) { return false; }
 #endif
 
 } // namespace
+
+std::shared_ptr<void const> default_instance(Backend backend) { return instance_of(backend, CompiledSpaces()); }
+
+std::optional<Gpu> gpu() {
+  if (!gpu::backend) return std::nullopt;
+  auto const stream = reinterpret_cast<std::uintptr_t>(stream_of_kokkos());
+  return Gpu{gpu::number(), stream == 0 ? default_stream : stream};
+}
 
 GpuOfThread::GpuOfThread() : before_(gpu_of_thread()) {}
 
