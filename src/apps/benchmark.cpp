@@ -464,8 +464,7 @@ private:
       engine.infer(samples_.part(0, std::min(plan.batch, samples_.num_samples())), WantedOutputs{});
       spans = trace.spans();
     }
-    auto const* const counted = dynamic_cast<StepSamples const*>(&engine);
-    auto const num_samples = counted == nullptr ? std::vector<std::size_t>() : counted->step_samples();
+    auto const num_samples = engine.step_samples();
     auto const widths = widths_of(network_, options_.reductions);
     auto const loop = std::ranges::find_if(
         spans, [](TracedSpan const& span) { return span.is_region && span.name == "varve::layer_loop"; });
