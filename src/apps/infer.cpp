@@ -395,7 +395,9 @@ BatchRules batch_rules(InferJob const& job) {
   rules.one_grain = job.options.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.max_seconds = max_seconds;
   rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
-  if (rules.are_alike) rules.least = min_samples_at_a_time(job.engine.backend); // unlike ranks need small batches
+  // With fewer samples a GPU is no longer busy: few of them survive to the late layers, which then take as long for few
+  // as for many. Unlike ranks need small batches.
+  if (rules.are_alike) rules.least = SampleIndex{1} << 17U;
   return rules;
 }
 

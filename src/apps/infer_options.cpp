@@ -142,10 +142,6 @@ SampleIndex max_samples_at_a_time(Backend backend) {
   return has_own_memory(backend) ? SampleIndex{1} << 18U : SampleIndex{1} << 16U;
 }
 
-SampleIndex min_samples_at_a_time(Backend backend) {
-  return has_own_memory(backend) ? SampleIndex{1} << 17U : SampleIndex{0};
-}
-
 Json describe_run(InferOptions const& options, SampleReader const& samples) {
   auto const reductions = parse_reductions(options.named.reductions);
   Json run = {{"network", hexadecimal(network_checksum(options.network, options.challenge))},

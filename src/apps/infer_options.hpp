@@ -57,10 +57,6 @@ void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
 /// reading.
 SampleIndex max_samples_at_a_time(Backend backend);
 
-/// The samples below which a rank's device is no longer busy: few of them survive to the late layers, which then take
-/// as long for few as for many. 0 on processors.
-SampleIndex min_samples_at_a_time(Backend backend);
-
 /// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
 /// division into batches. Throws InputError if a file cannot be read.
 Json describe_run(InferOptions const& options, SampleReader const& samples);

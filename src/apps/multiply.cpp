@@ -143,10 +143,6 @@ double sum(Json const& ranks, char const* name) {
                          [&](double total, Json const& rank) { return total + rank.at(name).get<double>(); });
 }
 
-double num_fma(ProductShape const& shape) {
-  return static_cast<double>(shape.rows) * static_cast<double>(shape.columns) * static_cast<double>(shape.depth);
-}
-
 /// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
 Json cache_of(ProductTraffic const& traffic, std::vector<TilePeer> const& other_ranks) {
   auto const& peers = traffic.peers;
@@ -314,7 +310,8 @@ private:
     report_.update({{"ranks", of_ranks_},
                     {"run_seconds", run_seconds_},
                     {"seconds", total_time_.seconds()},
-                    {"fma", num_fma(shape)},
+                    {"fma", static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
+                                static_cast<double>(shape.depth)},
                     {"hash", fmt::format("{:016x}", hash_)}});
   }
 

@@ -128,9 +128,6 @@ private:
 
 } // namespace
 
-Session::Session() = default;
-Session::~Session() = default;
-
 int Session::run_on(Communicator const& communicator, int num_arguments, char** arguments) {
   CLI::App command_line(description, "varve");
   Action action;

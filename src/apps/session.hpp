@@ -11,8 +11,7 @@ namespace varve {
 /// that removes partial outputs when a signal comes. Nothing else does, so that each command gives what it gives alone.
 class Session {
 public:
-  Session();
-  ~Session();
+  Session() = default;
   Session(Session const&) = delete;
   Session& operator=(Session const&) = delete;
 
