@@ -12,7 +12,6 @@
 #include "distribute/ranks.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
