@@ -6,7 +6,6 @@
 
 #include "core/host.hpp"
 #include "io/container.hpp"
-#include "io/labels.hpp"
 #include "io/matrix_market.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"

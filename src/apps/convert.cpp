@@ -5,7 +5,6 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "io/idx.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "network/layer_memory.hpp"

@@ -6,7 +6,6 @@
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "io/input_files.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"

@@ -2,7 +2,6 @@
 
 #include "apps/options.hpp"
 #include "core/error.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"

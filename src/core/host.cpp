@@ -38,13 +38,8 @@ std::size_t available_on_machine(fs::path const& root) {
 }
 
 /// True if `name` is an element of a comma-separated list.
-bool names(std::string_view list, std::string_view name) {
-  for (std::size_t begin = 0; begin <= list.size();) {
-    auto const end = std::min(list.find(',', begin), list.size());
-    if (list.substr(begin, end - begin) == name) return true;
-    begin = end + 1;
-  }
-  return false;
+bool names(std::string const& list, std::string const& name) {
+  return ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
 /// The memory files of one version of control groups.
@@ -114,7 +109,7 @@ std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files
     auto const first = line.find(':');
     auto const second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    std::string_view const controllers = std::string_view(line).substr(first + 1, second - first - 1);
+    auto const controllers = line.substr(first + 1, second - first - 1);
     bool const is_this = &files == &version_2 ? controllers.empty() : names(controllers, "memory");
     if (is_this) return line.substr(second + 1);
   }

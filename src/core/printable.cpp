@@ -86,12 +86,11 @@ std::string printable(std::string_view text, std::size_t most) {
 }
 
 std::string hexadecimal(std::string_view bytes) {
-  constexpr char const* digits = "0123456789abcdef";
-  std::string text;
-  for (char const letter : bytes) {
-    auto const byte = static_cast<unsigned char>(letter);
-    text += digits[byte / 16];
-    text += digits[byte % 16];
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text(2 * bytes.size(), '0');
+  for (std::size_t place = 0; place < bytes.size(); ++place) {
+    text[2 * place] = digits[byte_at(bytes, place) >> 4U];
+    text[2 * place + 1] = digits[byte_at(bytes, place) & 15U];
   }
   return text;
 }

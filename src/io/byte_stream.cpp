@@ -115,7 +115,6 @@ struct CompressionFormat {
   char const* ending;
   char const* name;       ///< in messages
   std::string_view magic; ///< the first bytes
-  std::unique_ptr<Coder> (*make_coder)(Direction);
 };
 
 } // namespace compression
@@ -257,26 +256,21 @@ private:
 };
 #endif
 
-std::unique_ptr<Coder> make_gzip_coder(Direction direction) { return std::make_unique<GzipCoder>(direction); }
-
-std::unique_ptr<Coder> make_zstd_coder(Direction direction) {
+/// The coder of a compression and direction; null for xz in a build without liblzma.
+std::unique_ptr<Coder> make_coder(Compression compression, Direction direction) {
+  if (compression == Compression::gzip) return std::make_unique<GzipCoder>(direction);
+#if VARVE_HAVE_XZ
+  if (compression == Compression::xz) return std::make_unique<XzCoder>(direction);
+#endif
+  if (compression != Compression::zstd) return nullptr;
   if (direction == Direction::compress) return std::make_unique<ZstdEncoder>();
   return std::make_unique<ZstdDecoder>();
 }
 
-/// Null in a build without liblzma.
-std::unique_ptr<Coder> make_xz_coder([[maybe_unused]] Direction direction) {
-#if VARVE_HAVE_XZ
-  return std::make_unique<XzCoder>(direction);
-#else
-  return nullptr;
-#endif
-}
-
 constexpr CompressionFormat compression_formats[] = {
-    {Compression::gzip, ".gz", "gzip", "\x1f\x8b"sv, make_gzip_coder},
-    {Compression::xz, ".xz", "xz", "\xfd\x37zXZ\0"sv, make_xz_coder},
-    {Compression::zstd, ".zst", "zstd", "\x28\xb5\x2f\xfd"sv, make_zstd_coder},
+    {Compression::gzip, ".gz", "gzip", "\x1f\x8b"sv},
+    {Compression::xz, ".xz", "xz", "\xfd\x37zXZ\0"sv},
+    {Compression::zstd, ".zst", "zstd", "\x28\xb5\x2f\xfd"sv},
 };
 constexpr std::size_t longest_magic = 6;
 
@@ -296,7 +290,7 @@ public:
   /// format: null if the file is plain.
   FileSource(StoredBytes stored, CompressionFormat const* format) : stored_(std::move(stored)), format_(format) {
     if (format == nullptr) return;
-    coder_ = format->make_coder(Direction::decompress);
+    coder_ = make_coder(format->compression, Direction::decompress);
     if (coder_) return;
     throw InputError(
         fmt::format("{} is compressed by {}, which this build of Varve lacks; unpack it, or build with liblzma",
@@ -358,7 +352,10 @@ std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
 class TextWriter::Compressor {
 public:
   Compressor(OutputFile& file, CompressionFormat const& format)
-      : file_(file), format_(format), coder_(format.make_coder(Direction::compress)), buffer_(stream_buffer_size) {
+      : file_(file),
+        format_(format),
+        coder_(make_coder(format.compression, Direction::compress)),
+        buffer_(stream_buffer_size) {
     if (coder_) return;
     throw UsageError(
         fmt::format("this build of Varve lacks {}; write .gz or .zst, or build with liblzma", format.name));

@@ -15,17 +15,24 @@
 namespace varve {
 namespace {
 
+/// The number in a line, from `least` to `most`. Throws InputError, naming `what` is expected, if it holds another
+/// text.
+template <class Number>
+Number number_in(std::string_view line, Number least, Number most, char const* what, std::filesystem::path const& path,
+                 std::size_t place) {
+  Number number = 0;
+  auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  if (error != std::errc() || next != line.data() + line.size() || number < least || number > most)
+    fail_at_line(path, place, quote(line), fmt::format("one {} from {} to {}", what, least, most));
+  return number;
+}
+
 /// Calls visit(sample, line) for each sample of a file; the sample counts from 0, the line from 1.
 template <class Visit>
 void for_each_sample(std::filesystem::path const& path, Visit const& visit) {
+  constexpr auto largest = std::numeric_limits<SampleIndex>::max();
   auto const parse = [&](std::string_view line, std::size_t number) {
-    SampleIndex sample = 0;
-    auto const [next, error] = std::from_chars(line.data(), line.data() + line.size(), sample);
-    if (error != std::errc() || next != line.data() + line.size() || sample < 1) {
-      fail_at_line(path, number, quote(line),
-                   fmt::format("one sample number from 1 to {}", std::numeric_limits<SampleIndex>::max()));
-    }
-    visit(sample - 1, number);
+    visit(number_in<SampleIndex>(line, 1, largest, "sample number", path, number) - 1, number);
     return true;
   };
   for_each_line(path, parse, LastBreak::required);
@@ -61,6 +68,19 @@ std::vector<SampleIndex> read_categories(std::filesystem::path const& path) {
   });
   sort_distinct(samples, path);
   return samples;
+}
+
+Labels read_text_labels(std::filesystem::path const& path, SampleRange const& wanted, OtherSamples others) {
+  Labels labels{{}, wanted.first};
+  SampleIndex next = 0; // number of the sample of the next label
+  for_each_line(path, [&](std::string_view line, std::size_t number) {
+    auto const label = number_in<NeuronIndex>(line, 0, no_class - 1, "class", path, number);
+    if (next >= wanted.first && next < wanted.second) labels.classes.push_back(label);
+    ++next;
+    return others == OtherSamples::refused || next < wanted.second;
+  });
+  require_samples(path, "labels", {0, next}, wanted, others);
+  return labels;
 }
 
 void write_categories(std::filesystem::path const& path, std::span<SampleIndex const> samples) {

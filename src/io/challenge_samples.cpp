@@ -36,36 +36,6 @@ void require_begun(fs::path const& path, OptionalSampleRange const& range, std::
                                range->second, path.string(), largest));
 }
 
-/// Reads the samples of a text that is too large for memory, part by part.
-class ChallengeSampleReader final : public SampleReader {
-public:
-  ChallengeSampleReader(fs::path const& path, TripleFormat const& format, std::size_t neurons, WantedRows const& wanted,
-                        TripleScan const& scan)
-      : rows_(path, format, neurons, wanted, scan.sums),
-        num_neurons_(neurons),
-        num_samples_(wanted.last.value_or(scan.largest_row) - wanted.first),
-        num_entries_(scan.num_entries),
-        first_sample_(wanted.first),
-        has_one_value_(scan.has_one_value) {}
-
-  std::size_t num_samples() const override { return num_samples_; }
-  std::size_t num_neurons() const override { return num_neurons_; }
-  EdgeOffset num_entries() const override { return num_entries_; }
-  SampleIndex first_sample() const override { return first_sample_; }
-  bool has_one_value() const override { return has_one_value_; }
-  SampleBatch read(std::size_t first, std::size_t last) override {
-    return SampleSet{rows_.read(first, last), first_sample_ + first};
-  }
-
-private:
-  TripleRows rows_;
-  std::size_t num_neurons_;
-  std::size_t num_samples_;
-  EdgeOffset num_entries_;
-  SampleIndex first_sample_;
-  bool has_one_value_;
-};
-
 class ChallengeSampleWriter final : public SampleWriter {
 public:
   explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
@@ -92,23 +62,26 @@ private:
   TripleWriter file_;
 };
 
+/// Reads all wanted samples, or what open_triples needs of a text that takes more than `bytes` in memory.
+TripleScan scan_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
+                        std::optional<std::size_t> bytes) {
+  auto scan = read_triples(path, text_format(neurons), neurons, wanted_samples(range), true, bytes);
+  require_begun(path, range, scan.largest_row);
+  return scan;
+}
+
 } // namespace
 
 SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
-  auto const wanted = wanted_samples(range);
-  auto scan = read_triples(path, text_format(neurons), neurons, wanted, true);
-  require_begun(path, range, scan.largest_row);
-  return {std::move(*scan.whole), wanted.first};
+  auto scan = scan_samples(path, neurons, range, std::nullopt);
+  return {std::move(*scan.whole), scan.facts.first_sample};
 }
 
 std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
                                                      OptionalSampleRange const& range, std::size_t bytes) {
-  auto const format = text_format(neurons);
-  auto const wanted = wanted_samples(range);
-  auto scan = read_triples(path, format, neurons, wanted, true, bytes);
-  require_begun(path, range, scan.largest_row);
-  if (scan.whole) return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), wanted.first});
-  return std::make_unique<ChallengeSampleReader>(path, format, neurons, wanted, scan);
+  auto scan = scan_samples(path, neurons, range, bytes);
+  if (!scan.whole) return open_triples(path, text_format(neurons), wanted_samples(range), std::move(scan));
+  return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), scan.facts.first_sample});
 }
 
 std::unique_ptr<SampleWriter> create_challenge_samples(fs::path const& path) {

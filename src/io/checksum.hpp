@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/printable.hpp"
 #include "core/sha256_block.hpp"
 
 #include <array>
@@ -34,7 +35,9 @@ private:
 Digest sha256(std::string_view bytes);
 
 /// Two hexadecimal digits for each byte: 64 for a digest.
-std::string to_hex(std::span<unsigned char const> bytes);
+inline std::string to_hex(std::span<unsigned char const> bytes) {
+  return hexadecimal({reinterpret_cast<char const*>(bytes.data()), bytes.size()});
+}
 
 /// A 64-bit checksum of bytes, chained to the checksum of the bytes before them. It detects damage and changes; it is
 /// not cryptographic. It is Varve's own, not a library's (xxHash, CRC-32C), because journals of earlier versions hold

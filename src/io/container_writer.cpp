@@ -1,4 +1,4 @@
-#include "io/container_writer.hpp"
+#include "io/container.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/types.hpp"
-#include "io/container_writer.hpp"
+#include "io/container.hpp"
 #include "io/matrix_block.hpp"
 
 #include <cstdint>

@@ -46,8 +46,9 @@ constexpr std::string_view endings_of_others = ".gz .xz .zst .bz2 .lz4 .lzma .z 
                                                ".onnx .h5 .hdf5 .hdf .he5 .pt .pth .parquet "
                                                ".arrow .md .html .htm .xml .yaml .yml .toml .pdf .png .svg .jpg";
 
-} // namespace
-
+/// Throws UsageError, which begins with `shown`, if the ending of a file name belongs to a format other than that of
+/// the content, whether it is written in capitals or not. Unknown endings fit every content, and network_or_samples
+/// takes all endings, because there they choose the format.
 void require_fitting_ending(std::string const& shown, fs::path const& path, Content content) {
   auto const endings = std::ranges::find(all_endings, content, &Endings::content);
   if (endings == all_endings.end()) return; // unknown endings of networks and samples are refused later
@@ -64,8 +65,6 @@ void require_fitting_ending(std::string const& shown, fs::path const& path, Cont
   throw UsageError(
       fmt::format("{} has an ending of another format: {}, expected {}", shown, endings->what, endings->expected));
 }
-
-namespace {
 
 /// Determines whether two names refer to the same file.
 struct FileIdentity {

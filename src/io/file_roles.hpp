@@ -11,11 +11,6 @@ namespace varve {
 /// ending says; `plain_lines` is never compressed.
 enum class Content { network_or_samples, container, lines, plain_lines, json, journal };
 
-/// Throws UsageError, which begins with `shown`, if the ending of a file name belongs to a format other than that of
-/// the content, whether it is written in capitals or not. Unknown endings fit every content, and network_or_samples
-/// takes all endings, because there they choose the format.
-void require_fitting_ending(std::string const& shown, std::filesystem::path const& path, Content content);
-
 /// All files that a command reads and writes, with the options that name them. They are collected and checked before
 /// anything is read or written, so that no file is overwritten by mistake.
 class FileRoles {

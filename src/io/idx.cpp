@@ -144,26 +144,21 @@ class IdxReader final : public SampleReader {
 public:
   IdxReader(fs::path const& path, OptionalSampleRange const& range, PixelScale scale)
       : path_(path), values_(values_of(scale)), stream_(open_images(path)) {
-    rows_ = rows_within(path, 0, stream_->num_items(), range);
+    auto const [first, last] = rows_within(path, 0, stream_->num_items(), range);
+    facts_ = {last - first, stream_->item_size(), 0, first, false};
     count();
     stream_.emplace(path_);
   }
 
-  std::size_t num_samples() const override { return rows_.second - rows_.first; }
-  std::size_t num_neurons() const override { return stream_->item_size(); }
-  EdgeOffset num_entries() const override { return num_entries_; }
-  SampleIndex first_sample() const override { return rows_.first; }
-  bool has_one_value() const override { return has_one_value_; }
-
   SampleBatch read(std::size_t first, std::size_t last) override {
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
-    auto const begin = rows_.first + first;
+    auto const begin = first_sample() + first;
     if (begin < next_) { // streams cannot go back: read from the start again
       stream_.emplace(path_);
       next_ = 0;
     }
     stream_->skip_items(begin - next_);
-    next_ = rows_.first + last;
+    next_ = first_sample() + last;
     SampleSet samples;
     samples.first_sample = begin;
     samples.matrix.num_columns = num_neurons();
@@ -179,19 +174,19 @@ private:
     auto const tally = [&](std::span<char> bytes) {
       for (char const letter : bytes) {
         is_used[static_cast<Byte>(letter)] = true;
-        num_entries_ += letter != 0 ? 1 : 0;
+        facts_.num_entries += letter != 0 ? 1 : 0;
       }
     };
-    stream_->skip_items(rows_.first);
-    for (auto row = rows_.first; row < rows_.second; ++row) stream_->read(stream_->item_size(), tally);
-    stream_->skip_items(stream_->num_items() - rows_.second);
+    stream_->skip_items(first_sample());
+    for (std::size_t row = 0; row < num_samples(); ++row) stream_->read(num_neurons(), tally);
+    stream_->skip_items(stream_->num_items() - first_sample() - num_samples());
     stream_->require_end();
-    has_one_value_ = std::ranges::count(is_used.begin() + 1, is_used.end(), true) == 1;
+    facts_.has_one_value = std::ranges::count(is_used.begin() + 1, is_used.end(), true) == 1;
   }
 
   void append_image(SparseMatrix& matrix) {
     NeuronIndex pixel = 0;
-    stream_->read(stream_->item_size(), [&](std::span<char> bytes) {
+    stream_->read(num_neurons(), [&](std::span<char> bytes) {
       for (char const letter : bytes) {
         if (letter != 0) {
           matrix.column_indices.push_back(pixel);
@@ -207,10 +202,7 @@ private:
   fs::path path_;
   std::array<double, 256> values_;
   std::optional<IdxStream> stream_;
-  SampleRange rows_;           ///< wanted images of the file
-  std::uint64_t next_ = 0;     ///< the next image in the stream
-  EdgeOffset num_entries_ = 0; ///< entries of all wanted images
-  bool has_one_value_ = false;
+  std::uint64_t next_ = 0; ///< the next image in the stream
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "io/input_files.hpp"
 
 #include "core/error.hpp"
+#include "io/output_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

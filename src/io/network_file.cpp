@@ -6,11 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <map>
-#include <new>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 #include <utility>
 
@@ -52,20 +49,14 @@ Activation read_activation(Json const& object, std::string const& place) {
 /// Runs `work` and adds the file name to its InputError about a layer; an allocation failure becomes a ResourceError.
 template <class Work>
 auto in_file(fs::path const& path, std::size_t number, Work const& work) {
-  auto const fail_memory = [&] {
-    throw ResourceError(fmt::format("{}: layer {} does not fit into memory", path.string(), number));
-  };
   try {
-    return work();
+    std::optional<decltype(work())> found;
+    if (container::fits_memory([&] { found = work(); })) return *std::move(found);
   } catch (InputError const& error) {
     std::string const sentence = error.what();
     throw InputError(sentence.starts_with(path.string()) ? sentence : fmt::format("{}: {}", path.string(), sentence));
-  } catch (std::bad_alloc const&) {
-    fail_memory();
-  } catch (std::length_error const&) {
-    fail_memory();
   }
-  std::abort();
+  throw ResourceError(fmt::format("{}: layer {} does not fit into memory", path.string(), number));
 }
 
 /// The layers of one of the networks of a file, which stays open.

@@ -1,6 +1,7 @@
 #include "io/open.hpp"
 
 #include "core/error.hpp"
+#include "io/categories.hpp"
 #include "io/checksum.hpp"
 #include "io/container.hpp"
 #include "io/idx.hpp"
@@ -120,6 +121,50 @@ SampleSet open_samples(fs::path const& path, std::optional<std::size_t> neurons,
   if (neurons && kind_of(path) == FileKind::text) return read_challenge_samples(path, *neurons, range);
   auto const reader = open_sample_reader(path, neurons, range, 0);
   return to_set(reader->read(0, reader->num_samples()));
+}
+
+std::unique_ptr<SampleReader> open_sample_reader(fs::path const& path, std::optional<std::size_t> neurons,
+                                                 OptionalSampleRange const& range, std::size_t bytes) {
+  auto const kind = kind_of(path);
+  bool const states_width = kind == FileKind::container || kind == FileKind::idx || kind == FileKind::matrix_market;
+  if (!states_width && neurons) return open_challenge_samples(path, *neurons, range, bytes);
+  if (kind == FileKind::text) {
+    throw UsageError(fmt::format("{} is text and does not say how many neurons its samples have; add --text neurons=N",
+                                 path.string()));
+  }
+  auto samples = kind == FileKind::idx             ? open_idx_images(path, range)
+                 : kind == FileKind::matrix_market ? open_matrix_market_samples(path, range)
+                                                   : open_sample_file(path, range);
+  if (neurons) require_width(path, samples->num_neurons(), *neurons);
+  return samples;
+}
+
+Labels open_labels(fs::path const& path, SampleRange const& samples, OtherSamples others) {
+  auto const kind = kind_of(path);
+  if (kind == FileKind::container) {
+    auto const header = read_sample_header(path);
+    SampleRange const all{header.first_sample, header.first_sample + header.num_samples};
+    if (header.has_labels) require_samples(path, "labels", all, samples, others);
+    return read_sample_labels(path, samples);
+  }
+  if (kind != FileKind::idx) return read_text_labels(path, samples, others);
+  require_samples(path, "labels", {0, num_idx_labels(path)}, samples, others);
+  return read_idx_labels(path, samples);
+}
+
+std::unique_ptr<SampleReader> open_targets(fs::path const& path, std::optional<std::size_t> num_outputs,
+                                           SampleRange const& samples, OtherSamples others) {
+  if (kind_of(path) == FileKind::matrix_market) {
+    auto const all = open_matrix_market_samples(path);
+    if (num_outputs) require_width(path, all->num_neurons(), *num_outputs, "outputs", "targets");
+    require_samples(path, "targets", {0, all->num_samples()}, samples, others);
+    return open_matrix_market_samples(path, samples);
+  }
+  auto const header = read_sample_header(path);
+  auto const width = header.num_targets.value_or(header.num_neurons);
+  if (num_outputs) require_width(path, width, *num_outputs, "outputs", "targets");
+  require_samples(path, "targets", {header.first_sample, header.first_sample + header.num_samples}, samples, others);
+  return open_sample_file(path, samples, header.num_targets ? SamplePart::targets : SamplePart::samples);
 }
 
 bool holds_samples(fs::path const& path) {

@@ -3,6 +3,7 @@
 #include "core/host_threads.hpp"
 #include "io/challenge.hpp"
 #include "io/sample_reader.hpp"
+#include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
@@ -45,12 +46,32 @@ std::vector<std::filesystem::path> network_files(std::filesystem::path const& pa
 /// InputError if a file is missing or cannot be read.
 std::uint64_t network_checksum(std::filesystem::path const& path, ChallengeOptions const& options = {});
 
-/// Reads samples, for a network with `neurons` inputs if these are given: a sample file, an IDX file of images (values
-/// byte / 255), or a Matrix Market file, recognized by their content, or lines `image pixel value`. All but text state
-/// their width; for text, `neurons` is required (else UsageError). Throws InputError if the file is broken or its
-/// samples have another width, UsageError if it does not contain the range.
+/// Opens samples, for a network with `neurons` inputs if these are given: a sample file, whose parts are read
+/// separately; the images of an IDX file, with values byte / 255; a Matrix Market file, recognized by their content; or
+/// lines `image pixel value` (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are
+/// otherwise read sequentially a second time. All but text state their width; for text, `neurons` is required (else
+/// UsageError). Throws InputError if the file is broken or its samples have another width, UsageError if it does not
+/// contain the range.
+std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
+                                                 OptionalSampleRange const& range, std::size_t bytes);
+
+/// The same samples, all in memory.
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                        OptionalSampleRange const& range = std::nullopt);
+
+/// Reads the classes of the samples [first, last) from a sample file, an IDX file (idx.hpp), or a text with one class
+/// per line (categories.hpp), in the order of the samples. Classes count from 0 in all formats. Throws InputError,
+/// naming the file, if it is broken, lacks labels of wanted samples, or has labels of other samples although these are
+/// refused. The caller checks the classes (require_classes).
+Labels open_labels(std::filesystem::path const& path, SampleRange const& samples, OtherSamples others);
+
+/// Opens the targets of the samples [first, last), the wanted outputs of a network with `num_outputs` outputs (nullopt:
+/// any number): the targets in a sample file or, if it has none, its samples, so that activations of another
+/// network can be targets; or the rows of a Matrix Market file. Throws InputError, naming the
+/// file, if it is neither, is broken, has another width, lacks targets of wanted samples, or has targets of other
+/// samples although these are refused.
+std::unique_ptr<SampleReader> open_targets(std::filesystem::path const& path, std::optional<std::size_t> num_outputs,
+                                           SampleRange const& samples, OtherSamples others);
 
 /// True if PATH contains samples rather than a network: a sample file or a text file (networks in text are folders).
 bool holds_samples(std::filesystem::path const& path);

@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
-#include "io/whole_bytes.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,9 +18,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -47,8 +46,6 @@ Registry& registry() {
   static auto* const all = new Registry; // never destroyed: the thread that waits for signals uses it during exit
   return *all;
 }
-
-void forget(Registry& all, fs::path const& name) { std::erase(all.names, name); }
 
 void remove_quietly(fs::path const& name) {
   constexpr int max_attempts = 100; // other threads may still be writing into the folder
@@ -92,33 +89,22 @@ LockState lock_of(fs::path const& name) {
   return is_held ? LockState::held : LockState::unknown;
 }
 
-/// The files in a partial folder; nullopt if it holds anything but layer files, which OutputFolder never does.
-std::optional<std::vector<fs::path>> only_layer_files(fs::path const& folder) {
-  std::vector<fs::path> files;
+/// False if a partial folder holds anything but layer files, which OutputFolder never does.
+bool has_only_layer_files(fs::path const& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code failure;
     bool const is_file = fs::is_regular_file(entry->symlink_status(failure));
-    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return std::nullopt;
-    files.push_back(entry->path());
+    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return false;
   }
-  return error ? std::nullopt : std::optional(files);
+  return !error;
 }
 
 /// True if a process of ours may have made this file or folder, which has the name of a partial output.
 bool may_be_ours(fs::path const& name) {
   std::error_code error;
   auto const status = fs::symlink_status(name, error);
-  return fs::is_regular_file(status) || (fs::is_directory(status) && only_layer_files(name));
-}
-
-/// Removes a partial file, or a partial folder and the layer files in it. What cannot be removed stays.
-void remove_leftover(fs::path const& name) {
-  std::error_code failure;
-  bool const is_folder = fs::is_directory(fs::symlink_status(name, failure));
-  auto const files = is_folder ? only_layer_files(name) : std::nullopt;
-  for (auto const& file : files.value_or(std::vector<fs::path>())) fs::remove(file, failure);
-  fs::remove(name, failure); // a folder goes only if it is empty
+  return fs::is_regular_file(status) || (fs::is_directory(status) && has_only_layer_files(name));
 }
 
 constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
@@ -155,55 +141,78 @@ void fail_to_write(fs::path const& path, int error) {
   throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
 }
 
-PartialOutput::PartialOutput(fs::path const& path, Kind kind) : path_(path) {
-  constexpr int max_attempts = 100;
-  auto& all = registry();
-  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+/// A file or folder that is written as PATH.partial-<16 random hexadecimal digits> beside PATH and renamed when
+/// complete. It is locked (flock) during its lifetime, which distinguishes leftovers of a killed process from outputs
+/// of a running one.
+class PartialOutput {
+public:
+  enum class Kind { file, folder };
+
+  /// Creates the empty partial output. It never follows a link and never reuses an existing file. Throws ResourceError,
+  /// naming PATH.
+  PartialOutput(fs::path path, Kind kind) : path_(std::move(path)) {
+    constexpr int max_attempts = 100;
+    auto& all = registry();
+    for (int attempt = 0; attempt < max_attempts; ++attempt) {
+      std::lock_guard const lock(all.guard);
+      name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
+      create(kind);
+      if (descriptor_ < 0 && errno == EEXIST) continue;
+      if (descriptor_ < 0) fail_to_write(path_, errno);
+      all.names.push_back(name_);
+      struct stat status {};
+      static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
+      if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+      std::erase(all.names, name_); // another run removed it as a leftover before it was locked
+      close(std::exchange(descriptor_, -1));
+    }
+    fail_to_write(path_, EEXIST);
+  }
+
+  /// Removes the partial output unless appear() was called.
+  ~PartialOutput() {
+    if (descriptor_ < 0) return;
+    auto& all = registry();
     std::lock_guard const lock(all.guard);
-    name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
-    create(kind);
-    if (descriptor_ < 0 && errno == EEXIST) continue;
-    if (descriptor_ < 0) fail_to_write(path_, errno);
-    all.names.push_back(name_);
-    struct stat status {};
-    static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
-    if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
-    forget(all, name_); // another run removed it as a leftover before it was locked
-    close(std::exchange(descriptor_, -1));
+    remove_quietly(name_);
+    std::erase(all.names, name_);
+    close(descriptor_);
   }
-  fail_to_write(path_, EEXIST);
-}
+  PartialOutput(PartialOutput const&) = delete;
+  PartialOutput& operator=(PartialOutput const&) = delete;
 
-void PartialOutput::create(Kind kind) {
-  if (kind == Kind::file) {
-    descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    return;
+  fs::path const& name() const { return name_; }
+  int descriptor() const { return descriptor_; } ///< descriptor of the partial file, open for writing
+
+  /// Syncs the content to the disk, renames it to PATH, and syncs the new name. Throws ResourceError, or InputError if
+  /// an input has changed since it was read (see InputFiles).
+  void appear() {
+    VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
+    require_unchanged_inputs();
+    if (!is_synced(descriptor_)) fail_to_write(path_, errno);
+    auto& all = registry();
+    {
+      std::lock_guard const lock(all.guard);
+      if (rename(name_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
+      std::erase(all.names, name_);
+    }
+    if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+    sync_folder_of(path_);
   }
-  if (mkdir(name_.c_str(), 0777) != 0) return;
-  descriptor_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
 
-PartialOutput::~PartialOutput() {
-  if (descriptor_ < 0) return;
-  auto& all = registry();
-  std::lock_guard const lock(all.guard);
-  remove_quietly(name_);
-  forget(all, name_);
-  close(descriptor_);
-}
-
-void PartialOutput::appear() {
-  VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
-  if (!is_synced(descriptor_)) fail_to_write(path_, errno);
-  auto& all = registry();
-  {
-    std::lock_guard const lock(all.guard);
-    if (rename(name_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
-    forget(all, name_);
+private:
+  void create(Kind kind) {
+    if (kind == Kind::file) {
+      descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    } else if (mkdir(name_.c_str(), 0777) == 0) {
+      descriptor_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
   }
-  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
-  sync_folder_of(path_);
-}
+
+  fs::path path_;
+  fs::path name_;
+  int descriptor_ = -1;
+};
 
 std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(fs::path const&)> const& is_needed) {
   std::vector<fs::path> kept;
@@ -214,8 +223,8 @@ std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(
     if (!is_partial_name(name.filename().string(), target) || !may_be_ours(name)) continue;
     if (is_needed && is_needed(name)) continue;
     auto const lock = lock_of(name);
-    if (lock == LockState::free) remove_leftover(name);
     std::error_code failure;
+    if (lock == LockState::free) fs::remove_all(name, failure); // what cannot be removed stays
     if (fs::exists(fs::symlink_status(name, failure)) && lock != LockState::held) kept.push_back(name);
   }
   return kept;
@@ -295,7 +304,7 @@ OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears =
   } else if (is_special(path_)) {
     descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    partial_.emplace(path_, PartialOutput::Kind::file);
+    partial_ = std::make_unique<PartialOutput>(path_, PartialOutput::Kind::file);
     descriptor_ = partial_->descriptor();
   }
   if (descriptor_ < 0) fail_to_write(path_, errno);
@@ -304,6 +313,8 @@ OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears =
 OutputFile::~OutputFile() {
   if (!partial_ && descriptor_ >= 0) close(descriptor_);
 }
+
+fs::path const& OutputFile::partial_path() const { return partial_ ? partial_->name() : path_; }
 
 void OutputFile::write(std::string_view bytes) {
   VARVE_REQUIRE(!is_committed_, "an output file is written after its commit");
@@ -341,13 +352,25 @@ void OutputFile::require_all_bytes() const {
 
 void OutputFile::appear() {
   VARVE_REQUIRE(!std::exchange(is_committed_, true), "an output file is committed twice");
-  if (partial_) {
-    require_unchanged_inputs();
-    partial_->appear();
-    return;
-  }
+  if (partial_) return partial_->appear();
   if (is_in_folder_ && fsync(descriptor_) != 0) fail_to_write(path_, errno);
   if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+}
+
+Descriptor open_temporary_file(fs::path const& folder) {
+#if defined(O_TMPFILE)
+  Descriptor nameless(open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  if (nameless.number() >= 0) return nameless;
+#endif
+  // Not every file system supports nameless files: create a named one and remove its name at once.
+  auto name = (folder / "varve-temporary-XXXXXX").string();
+  Descriptor descriptor(mkostemp(name.data(), O_CLOEXEC));
+  if (descriptor.number() < 0) {
+    throw ResourceError(
+        fmt::format("a temporary file in the folder {} cannot be created: {}", folder.string(), std::strerror(errno)));
+  }
+  unlink(name.c_str());
+  return descriptor;
 }
 
 void require_writable(fs::path const& path) {
@@ -377,12 +400,13 @@ OutputFolder::OutputFolder(fs::path path) : path_(target_of(std::move(path))) {
           fmt::format("{} is a folder that already holds files, expected a new or empty one", path_.string()));
     }
   }
-  partial_.emplace(path_, PartialOutput::Kind::folder);
+  partial_ = std::make_unique<PartialOutput>(path_, PartialOutput::Kind::folder);
 }
 
-void OutputFolder::commit() {
-  require_unchanged_inputs();
-  partial_->appear();
-}
+OutputFolder::~OutputFolder() = default;
+
+fs::path const& OutputFolder::partial_path() const { return partial_->name(); }
+
+void OutputFolder::commit() { partial_->appear(); }
 
 } // namespace varve

@@ -1,43 +1,15 @@
 #pragma once
 
+#include "io/whole_bytes.hpp"
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
 namespace varve {
-
-/// A file or folder that is written as PATH.partial-<16 random hexadecimal digits> beside PATH and renamed when
-/// complete. It is locked (flock) during its lifetime, which distinguishes leftovers of a killed process from outputs
-/// of a running one.
-class PartialOutput {
-public:
-  enum class Kind { file, folder };
-
-  /// Creates the empty partial output. It never follows a link and never reuses an existing file. Throws ResourceError,
-  /// naming PATH.
-  PartialOutput(std::filesystem::path const& path, Kind kind);
-
-  /// Removes the partial output unless appear() was called.
-  ~PartialOutput();
-  PartialOutput(PartialOutput const&) = delete;
-  PartialOutput& operator=(PartialOutput const&) = delete;
-
-  std::filesystem::path const& name() const { return name_; }
-  int descriptor() const { return descriptor_; } ///< descriptor of the partial file, open for writing
-
-  /// Syncs the content to the disk, renames it to PATH, and syncs the new name. Throws ResourceError.
-  void appear();
-
-private:
-  void create(Kind kind);
-
-  std::filesystem::path path_;
-  std::filesystem::path name_;
-  int descriptor_ = -1;
-};
 
 /// Throws ResourceError "PATH cannot be written: " and what the system says of the error (errno).
 [[noreturn]] void fail_to_write(std::filesystem::path const& path, int error);
@@ -60,6 +32,9 @@ void sync_folder_of(std::filesystem::path const& file);
 
 /// Whether a file appears on its own commit(), or together with the OutputFolder whose partial_path() contains it.
 enum class Appears { by_itself, with_folder };
+
+/// What becomes PATH: a file or folder PATH.partial-<16 random hexadecimal digits> beside it (output_file.cpp).
+class PartialOutput;
 
 /// A file that appears whole or not at all: bytes go to a PartialOutput beside it, and commit() renames that. Without
 /// commit(), the destructor removes what was written and leaves an existing file of that name unchanged. If PATH is
@@ -87,19 +62,23 @@ public:
   std::filesystem::path const& path() const { return path_; } ///< the final name
 
   /// The name to write to, for libraries that open files by name.
-  std::filesystem::path const& partial_path() const { return partial_ ? partial_->name() : path_; }
+  std::filesystem::path const& partial_path() const;
 
 private:
   void require_all_bytes() const;
   void appear();
 
   std::filesystem::path path_;
-  std::optional<PartialOutput> partial_; ///< empty if the file is written directly
+  std::unique_ptr<PartialOutput> partial_; ///< null if the file is written directly
   int descriptor_ = -1;
   std::uint64_t num_bytes_ = 0; ///< given to write()
   bool is_in_folder_ = false;
   bool is_committed_ = false;
 };
+
+/// Opens a new file in this folder for reading and writing. The file has no name, so it disappears with its descriptor
+/// however the process ends. Throws ResourceError, naming the folder.
+Descriptor open_temporary_file(std::filesystem::path const& folder);
 
 /// Throws what OutputFile(path) would throw and leaves nothing behind. For outputs that are written much later.
 void require_writable(std::filesystem::path const& path);
@@ -117,16 +96,17 @@ public:
   /// Creates the partial folder. Throws UsageError if PATH is a file or a non-empty folder, ResourceError if the folder
   /// cannot be created.
   explicit OutputFolder(std::filesystem::path path);
+  ~OutputFolder();
 
   /// Makes the folder appear under its name. Throws as OutputFile::commit does.
   void commit();
 
   std::filesystem::path const& path() const { return path_; }
-  std::filesystem::path const& partial_path() const { return partial_->name(); }
+  std::filesystem::path const& partial_path() const;
 
 private:
   std::filesystem::path path_;
-  std::optional<PartialOutput> partial_;
+  std::unique_ptr<PartialOutput> partial_;
 };
 
 } // namespace varve

@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <new>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 namespace varve {
@@ -43,6 +41,13 @@ struct OpenSampleFile {
     file.require_no_others();
   }
 
+  /// Facts about the samples in these rows of a matrix.
+  SampleFacts facts(container::StoredMatrix const& matrix, std::uint64_t first, std::uint64_t last) const {
+    bool const is_whole = last - first == matrix.num_rows();
+    return {last - first, matrix.num_columns(), is_whole ? matrix.num_entries() : matrix.count_entries(first, last),
+            first_sample + first, matrix.has_one_value()};
+  }
+
   container::StoredMatrix const& part(SamplePart wanted) const {
     if (wanted == SamplePart::samples) return *samples;
     if (targets) return *targets;
@@ -67,8 +72,7 @@ SampleFileHeader read_sample_header(fs::path const& path) {
   OpenSampleFile const open(path);
   std::optional<std::size_t> num_targets;
   if (open.targets) num_targets = open.targets->num_columns();
-  return {open.samples->num_rows(), open.samples->num_columns(), open.samples->num_entries(),
-          open.first_sample,        open.labels != nullptr,      num_targets};
+  return {open.facts(*open.samples, 0, open.samples->num_rows()), open.labels != nullptr, num_targets};
 }
 
 void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* ends, char const* what) {
@@ -95,60 +99,34 @@ namespace {
 class SampleFileReader final : public SampleReader {
 public:
   SampleFileReader(fs::path const& path, OptionalSampleRange const& range, SamplePart part)
-      : open_(path),
-        matrix_(open_.part(part)),
-        rows_(rows_within(path, open_.first_sample, matrix_.num_rows(), range)),
-        num_entries_(range ? matrix_.count_entries(rows_.first, rows_.second) : matrix_.num_entries()) {}
+      : open_(path), matrix_(open_.part(part)) {
+    auto const [first, last] = rows_within(path, open_.first_sample, matrix_.num_rows(), range);
+    facts_ = open_.facts(matrix_, first, last);
+    first_row_ = first;
+  }
 
-  std::size_t num_samples() const override { return rows_.second - rows_.first; }
-  std::size_t num_neurons() const override { return matrix_.num_columns(); }
-  EdgeOffset num_entries() const override { return num_entries_; }
-  SampleIndex first_sample() const override { return open_.first_sample + rows_.first; }
-  bool has_one_value() const override { return matrix_.has_one_value(); }
   void read_into(std::shared_ptr<SampleMemory> memory) override { memory_ = std::move(memory); }
 
   SampleBatch read(std::size_t first, std::size_t last) override {
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
-    if (memory_) {
-      if (auto ready = read_ready(first, last)) return {*std::move(ready), first_sample() + first};
-    }
-    return read_set(first, last);
-  }
-
-private:
-  /// The samples in memory_; nullopt where read_set() has to read them, or says what is wrong.
-  std::optional<ReadySamples> read_ready(std::size_t first, std::size_t last) {
-    try {
-      return matrix_.ready_rows(rows_.first + first, rows_.first + last, *memory_);
-    } catch (std::bad_alloc const&) {
-      return std::nullopt;
-    } catch (std::length_error const&) {
-      return std::nullopt;
-    }
-  }
-
-  SampleSet read_set(std::size_t first, std::size_t last) {
-    auto const fail_memory = [&] {
-      throw ResourceError(fmt::format("{} does not fit into memory", open_.file.path().string()));
-    };
+    auto const begin = first_row_ + first;
+    auto const end = first_row_ + last;
+    std::optional<ReadySamples> ready; // null where the rows have to be read otherwise, which says what is wrong
+    if (memory_) container::fits_memory([&] { ready = matrix_.ready_rows(begin, end, *memory_); });
+    if (ready) return {*std::move(ready), first_sample() + first};
     SampleSet samples;
     samples.first_sample = first_sample() + first;
-    try {
-      samples.matrix = matrix_.rows(rows_.first + first, rows_.first + last);
-    } catch (std::bad_alloc const&) {
-      fail_memory();
-    } catch (std::length_error const&) {
-      fail_memory();
-    }
+    if (!container::fits_memory([&] { samples.matrix = matrix_.rows(begin, end); }))
+      throw ResourceError(fmt::format("{} does not fit into memory", open_.file.path().string()));
     require_valid(samples.matrix, matrix_.place().c_str());
     return samples;
   }
 
+private:
   OpenSampleFile open_;
   container::StoredMatrix const& matrix_; ///< the samples or the targets, whichever are wanted
-  SampleRange rows_;                      ///< wanted rows of the matrix
-  EdgeOffset num_entries_;
-  std::shared_ptr<SampleMemory> memory_; ///< where samples go if they can; may be null
+  std::uint64_t first_row_;               ///< the first wanted row of the matrix
+  std::shared_ptr<SampleMemory> memory_;  ///< where samples go if they can; may be null
 };
 
 /// Rows that follow each other without a gap, and the number of the first of them.

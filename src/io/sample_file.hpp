@@ -11,11 +11,7 @@
 namespace varve {
 
 /// The header of a sample file: everything but the samples.
-struct SampleFileHeader {
-  std::size_t num_samples = 0;
-  std::size_t num_neurons = 0;
-  EdgeOffset num_entries = 0;
-  SampleIndex first_sample = 0;
+struct SampleFileHeader : SampleFacts {
   bool has_labels = false;                ///< true if each sample has a class
   std::optional<std::size_t> num_targets; ///< width of the targets, if each sample has some
 };

@@ -2,11 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "io/challenge.hpp"
-#include "io/idx.hpp"
-#include "io/matrix_market.hpp"
-#include "io/open.hpp"
-#include "io/sample_file.hpp"
 
 #include <fmt/format.h>
 
@@ -50,22 +45,6 @@ std::size_t bytes_in_memory(SampleReader const& reader) {
 }
 
 } // namespace
-
-std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
-                                                 OptionalSampleRange const& range, std::size_t bytes) {
-  auto const kind = kind_of(path);
-  bool const states_width = kind == FileKind::container || kind == FileKind::idx || kind == FileKind::matrix_market;
-  if (!states_width && neurons) return open_challenge_samples(path, *neurons, range, bytes);
-  if (kind == FileKind::text) {
-    throw UsageError(fmt::format("{} is text and does not say how many neurons its samples have; add --text neurons=N",
-                                 path.string()));
-  }
-  auto samples = kind == FileKind::idx             ? open_idx_images(path, range)
-                 : kind == FileKind::matrix_market ? open_matrix_market_samples(path, range)
-                                                   : open_sample_file(path, range);
-  if (neurons) require_width(path, samples->num_neurons(), *neurons);
-  return samples;
-}
 
 SampleBatch SamplesInMemory::read(std::size_t first, std::size_t last) {
   VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");
@@ -113,13 +92,7 @@ namespace {
 class SamplesAhead final : public SampleReader {
 public:
   SamplesAhead(std::unique_ptr<SampleReader> reader, std::future<SampleBatch> reading)
-      : reader_(std::move(reader)), reading_(std::move(reading)) {}
-
-  std::size_t num_samples() const override { return reader_->num_samples(); }
-  std::size_t num_neurons() const override { return reader_->num_neurons(); }
-  EdgeOffset num_entries() const override { return reader_->num_entries(); }
-  SampleIndex first_sample() const override { return reader_->first_sample(); }
-  bool has_one_value() const override { return reader_->has_one_value(); }
+      : SampleReader(reader->facts()), reader_(std::move(reader)), reading_(std::move(reading)) {}
 
   SampleBatch read(std::size_t first, std::size_t last) override {
     VARVE_REQUIRE(first <= last && last <= num_samples(), "samples outside the wanted range");

@@ -37,17 +37,28 @@ SampleRange rows_within(std::filesystem::path const& path, SampleIndex first_sam
 void require_samples(std::filesystem::path const& path, char const* what, SampleRange const& found,
                      SampleRange const& wanted, OtherSamples others);
 
+/// What is known of samples before they are read.
+struct SampleFacts {
+  std::size_t num_samples = 0;
+  std::size_t num_neurons = 0;
+  EdgeOffset num_entries = 0;   ///< of all samples
+  SampleIndex first_sample = 0; ///< number of the first sample within the whole input
+  bool has_one_value = false;   ///< true if all entries have the same value
+};
+
 /// Reads the samples of a file in parts, so that the file may be larger than memory.
 class SampleReader {
 public:
+  explicit SampleReader(SampleFacts const& facts = {}) : facts_(facts) {}
   virtual ~SampleReader() = default;
 
-  /// Number of samples in the wanted range; the other numbers below refer to the range, too.
-  virtual std::size_t num_samples() const = 0;
-  virtual std::size_t num_neurons() const = 0;
-  virtual EdgeOffset num_entries() const = 0;   ///< number of entries of all wanted samples
-  virtual SampleIndex first_sample() const = 0; ///< number of the first wanted sample within the whole input
-  virtual bool has_one_value() const = 0;       ///< true if all entries have the same value
+  /// Of the samples in the wanted range.
+  SampleFacts const& facts() const { return facts_; }
+  std::size_t num_samples() const { return facts_.num_samples; }
+  std::size_t num_neurons() const { return facts_.num_neurons; }
+  EdgeOffset num_entries() const { return facts_.num_entries; }
+  SampleIndex first_sample() const { return facts_.first_sample; }
+  bool has_one_value() const { return facts_.has_one_value; }
 
   /// Bytes per entry of the samples in memory.
   std::size_t bytes_per_entry() const { return sizeof(NeuronIndex) + (has_one_value() ? 0 : sizeof(double)); }
@@ -58,6 +69,9 @@ public:
 
   /// Lets read() put samples into this memory, which may be null, where the reader can. The samples are the same.
   virtual void read_into(std::shared_ptr<SampleMemory> /*memory*/) {}
+
+protected:
+  SampleFacts facts_;
 };
 
 /// Samples that are entirely in memory. With `repetitions` > 1 the input repeats that many times and numbering
@@ -65,32 +79,20 @@ public:
 class SamplesInMemory final : public SampleReader {
 public:
   explicit SamplesInMemory(SampleBatch samples, std::size_t repetitions = 1)
-      : samples_(std::move(samples)), repetitions_(repetitions) {}
+      : SampleReader({repetitions * samples.num_samples(), samples.num_neurons(), repetitions * samples.num_entries(),
+                      samples.first_sample(), samples.has_one_value()}),
+        samples_(std::move(samples)) {}
 
-  std::size_t num_samples() const override { return repetitions_ * samples_.num_samples(); }
-  std::size_t num_neurons() const override { return samples_.num_neurons(); }
-  EdgeOffset num_entries() const override { return repetitions_ * samples_.num_entries(); }
-  SampleIndex first_sample() const override { return samples_.first_sample(); }
-  bool has_one_value() const override { return samples_.has_one_value(); }
   SampleBatch read(std::size_t first, std::size_t last) override;
 
 private:
   SampleBatch samples_;
-  std::size_t repetitions_;
 };
 
 /// Repeats the samples of a reader `repetitions` times; they are read once and kept in memory. Throws ResourceError if
 /// they take more than `bytes`, UsageError if the samples or entries exceed what can be counted.
 std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std::size_t repetitions,
                                        std::size_t bytes);
-
-/// Opens samples, for a network with `neurons` inputs if these are given: a sample file, whose parts are read
-/// separately; the images of an IDX file, with values byte / 255; a Matrix Market file; or lines `image pixel value`
-/// (plain, gzip, xz, zstd), which are kept in memory if that takes at most `bytes` and are otherwise read sequentially
-/// a second time. All but text state their width; for text, `neurons` is required (else UsageError). Throws as
-/// open_samples does.
-std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& path, std::optional<std::size_t> neurons,
-                                                 OptionalSampleRange const& range, std::size_t bytes);
 
 /// The number of samples per part so that a run stays within `bytes` of host memory: all samples if they fit, else a
 /// third of what fits, because three parts exist at a time (one runs, one is being read, one waits between them). At

@@ -123,14 +123,4 @@ Digest sha256(std::string_view bytes) {
   return hash.finish();
 }
 
-std::string to_hex(std::span<unsigned char const> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text(2 * bytes.size(), '0');
-  for (std::size_t place = 0; place < bytes.size(); ++place) {
-    text[2 * place] = digits[bytes[place] >> 4U];
-    text[2 * place + 1] = digits[bytes[place] & 15U];
-  }
-  return text;
-}
-
 } // namespace varve

@@ -2,7 +2,6 @@
 
 #include "core/types.hpp"
 #include "io/container.hpp"
-#include "io/container_writer.hpp"
 #include "network/sample_set.hpp"
 #include "network/sparse_matrix.hpp"
 
@@ -10,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -110,6 +111,19 @@ private:
   Array const* indices_;
   Array const* values_;
 };
+
+/// Runs `work`; false if the memory does not suffice for it.
+template <class Work>
+bool fits_memory(Work const& work) {
+  try {
+    work();
+    return true;
+  } catch (std::bad_alloc const&) {
+    return false;
+  } catch (std::length_error const&) {
+    return false;
+  }
+}
 
 /// The arrays of a matrix in the types in which they are written.
 class NarrowMatrix {

@@ -236,7 +236,23 @@ public:
         expected_(std::move(expected)) {}
 
   /// Parses the next blocks; returns none at the end of the file.
-  std::vector<TripleBlock> next();
+  std::vector<TripleBlock> next() {
+    auto texts = take_texts();
+    auto const num_texts = texts.size();
+    auto const first = sums_.size();
+    sums_.resize(first + num_texts);
+    if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
+    for (auto const& text : texts) num_bytes_ += text.text.size();
+    std::vector<TripleBlock> blocks(num_texts);
+    for_each_on_host_threads(num_texts, [&](std::size_t number) {
+      auto& sum = sums_[first + number];
+      sum = checksum(texts[number].text);
+      if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
+      blocks[number] = parse_block(texts[number], format_, wanted_, path_);
+    });
+    parsed_ = std::move(texts);
+    return blocks;
+  }
 
   /// Checksums of all blocks parsed so far.
   std::vector<std::uint64_t> take_sums() { return std::move(sums_); }
@@ -245,14 +261,32 @@ public:
   std::uint64_t num_bytes() const { return num_bytes_; }
 
 private:
-  [[noreturn]] void fail_changed() const;
-
   using Texts = std::vector<TextBlock>;
 
   /// Reads the next blocks into the memory of `texts`; none at the end of the file.
-  static Texts read_texts(TextReader& reader, std::size_t most, Texts texts);
+  static Texts read_texts(TextReader& reader, std::size_t most, Texts texts) {
+    texts.resize(most);
+    std::size_t num_texts = 0;
+    while (num_texts < most && reader.next(texts[num_texts])) ++num_texts;
+    texts.resize(num_texts);
+    return texts;
+  }
+
   /// The blocks to parse now. Starts to read the ones after them.
-  Texts take_texts();
+  Texts take_texts() {
+    auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, max_texts_, std::move(parsed_));
+    bool const is_whole_group = texts.size() == max_texts_;
+    max_texts_ = std::min(2 * max_texts_, num_threads_);
+    if (is_whole_group && num_threads_ > 1)
+      ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), max_texts_, std::move(parsed_));
+    parsed_ = {};
+    return texts;
+  }
+
+  [[noreturn]] void fail_changed() const {
+    throw InputError(fmt::format("{} changed while it was read: its second reading gave another text than its first",
+                                 path_.string()));
+  }
 
   fs::path path_;
   TripleFormat format_;
@@ -267,47 +301,6 @@ private:
   std::optional<std::vector<std::uint64_t>> expected_;
   std::future<Texts> ahead_; ///< the blocks after those that are parsed; last, so that it ends before what it uses
 };
-
-BlockParser::Texts BlockParser::read_texts(TextReader& reader, std::size_t most, Texts texts) {
-  texts.resize(most);
-  std::size_t num_texts = 0;
-  while (num_texts < most && reader.next(texts[num_texts])) ++num_texts;
-  texts.resize(num_texts);
-  return texts;
-}
-
-BlockParser::Texts BlockParser::take_texts() {
-  auto texts = ahead_.valid() ? ahead_.get() : read_texts(*reader_, max_texts_, std::move(parsed_));
-  bool const is_whole_group = texts.size() == max_texts_;
-  max_texts_ = std::min(2 * max_texts_, num_threads_);
-  if (is_whole_group && num_threads_ > 1)
-    ahead_ = std::async(std::launch::async, read_texts, std::ref(*reader_), max_texts_, std::move(parsed_));
-  parsed_ = {};
-  return texts;
-}
-
-std::vector<TripleBlock> BlockParser::next() {
-  auto texts = take_texts();
-  auto const num_texts = texts.size();
-  auto const first = sums_.size();
-  sums_.resize(first + num_texts);
-  if (num_texts == 0 && expected_ && first < expected_->size()) fail_changed();
-  for (auto const& text : texts) num_bytes_ += text.text.size();
-  std::vector<TripleBlock> blocks(num_texts);
-  for_each_on_host_threads(num_texts, [&](std::size_t number) {
-    auto& sum = sums_[first + number];
-    sum = checksum(texts[number].text);
-    if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
-    blocks[number] = parse_block(texts[number], format_, wanted_, path_);
-  });
-  parsed_ = std::move(texts);
-  return blocks;
-}
-
-void BlockParser::fail_changed() const {
-  throw InputError(
-      fmt::format("{} changed while it was read: its second reading gave another text than its first", path_.string()));
-}
 
 /// The row after the last row of the matrix, if `largest_row` is the largest row index of the text, from 1.
 std::uint64_t last_row(WantedRows const& wanted, std::uint64_t largest_row) {
@@ -329,10 +322,10 @@ public:
   }
 
   std::uint64_t largest_row() const { return largest_row_; }
-  std::uint64_t num_entries() const { return num_entries_; }
-  std::uint64_t num_rows() const { return last_row(wanted_, largest_row_) - wanted_.first; }
-
-  bool has_one_value() const { return has_one_value_; }
+  /// Of the wanted rows as samples.
+  SampleFacts facts() const {
+    return {last_row(wanted_, largest_row_) - wanted_.first, num_columns_, num_entries_, wanted_.first, has_one_value_};
+  }
 
   /// True if there are more entries than distinct (row, column) pairs so far, so that some pair occurs twice.
   bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, num_columns_); }
@@ -341,9 +334,10 @@ public:
   void require_filled(fs::path const& path, TripleFormat const& format, std::uint64_t num_bytes) const {
     constexpr std::uint64_t always_taken = std::uint64_t{1} << 21;
     auto const most = std::max(always_taken, num_bytes / 2);
-    if (num_rows() <= most) return;
+    auto const num_rows = facts().num_samples;
+    if (num_rows <= most) return;
     throw InputError(fmt::format("{}: found a text of {} bytes for {} rows ({} numbers), expected no more than {} rows",
-                                 path.string(), num_bytes, num_rows(), format.names[format.row_position], most));
+                                 path.string(), num_bytes, num_rows, format.names[format.row_position], most));
   }
 
 private:
@@ -382,7 +376,7 @@ private:
 bool share_one_value(std::vector<TripleBlock> const& blocks) {
   Extent extent({}, 0);
   for (auto const& block : blocks) extent.look_at(block);
-  return extent.has_one_value();
+  return extent.facts().has_one_value;
 }
 
 /// Builds a matrix from the entries of all blocks, in the order of the text; frees each block once it is copied.
@@ -511,50 +505,60 @@ TripleScan read_triples(fs::path const& path, TripleFormat const& format, std::s
     if (needed > bytes) kept = {};
   }
   extent.require_filled(path, format, parser.num_bytes());
-  TripleScan scan{std::nullopt, extent.largest_row(), extent.num_entries(), extent.has_one_value(), parser.take_sums()};
-  auto const fits = capped_add(needed, capped_multiply(extent.num_rows(), 2 * sizeof(EdgeOffset))) <= bytes;
+  auto const facts = extent.facts();
+  TripleScan scan{std::nullopt, extent.largest_row(), facts, parser.take_sums()};
+  auto const fits = capped_add(needed, capped_multiply(facts.num_samples, 2 * sizeof(EdgeOffset))) <= bytes;
   if (fits || (extent.is_overfull() && needed <= bytes)) {
     scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted.first,
                                   last_row(wanted, scan.largest_row), parallel);
   } else if (extent.is_overfull()) {
     throw InputError(fmt::format("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
-                                 path.string(), extent.num_entries() - 1, extent.largest_row(), num_columns));
+                                 path.string(), facts.num_entries - 1, extent.largest_row(), num_columns));
   } else {
     order.require_ascending(path, format, wanted);
   }
   return scan;
 }
 
-struct TripleRows::Contents {
-  fs::path path;
-  TripleFormat format;
-  std::size_t num_columns;
-  WantedRows wanted;
-  BlockParser parser;
-  std::deque<TripleBlock> ahead; ///< parsed but not yet returned
+namespace {
+
+/// Reads the rows of a text that is too large for memory, part by part.
+class TripleReader final : public SampleReader {
+public:
+  TripleReader(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, TripleScan&& scan)
+      : SampleReader(scan.facts),
+        path_(path),
+        format_(format),
+        parser_(path, format, wanted, true, std::move(scan.sums)) {}
+
+  SampleBatch read(std::size_t first, std::size_t last) override {
+    std::vector<TripleBlock> part;
+    for (bool is_complete = false; !is_complete;) {
+      if (ahead_.empty()) std::ranges::move(parser_.next(), std::back_inserter(ahead_));
+      if (ahead_.empty()) break;
+      take_rows_below(ahead_.front(), first);
+      part.push_back(take_rows_below(ahead_.front(), last));
+      for (auto& run : part.back().runs) run.row -= first;
+      is_complete = !ahead_.front().runs.empty();
+      if (!is_complete) ahead_.pop_front();
+    }
+    auto const begin = first_sample() + first;
+    return SampleSet{
+        matrix_of_blocks(std::move(part), path_, format_, num_neurons(), begin, begin + last - first, true), begin};
+  }
+
+private:
+  fs::path path_;
+  TripleFormat format_;
+  BlockParser parser_;
+  std::deque<TripleBlock> ahead_; ///< parsed but not yet returned
 };
 
-TripleRows::TripleRows(fs::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
-                       std::vector<std::uint64_t> sums)
-    : contents_(new Contents{
-          path, format, num_columns, wanted, BlockParser(path, format, wanted, true, std::move(sums)), {}}) {}
+} // namespace
 
-TripleRows::~TripleRows() = default;
-
-SparseMatrix TripleRows::read(std::uint64_t first, std::uint64_t last) {
-  auto& [path, format, num_columns, wanted, parser, ahead] = *contents_;
-  std::vector<TripleBlock> part;
-  for (bool is_complete = false; !is_complete;) {
-    if (ahead.empty()) std::ranges::move(parser.next(), std::back_inserter(ahead));
-    if (ahead.empty()) break;
-    take_rows_below(ahead.front(), first);
-    part.push_back(take_rows_below(ahead.front(), last));
-    for (auto& run : part.back().runs) run.row -= first;
-    is_complete = !ahead.front().runs.empty();
-    if (!is_complete) ahead.pop_front();
-  }
-  auto const begin = wanted.first + first;
-  return matrix_of_blocks(std::move(part), path, format, num_columns, begin, begin + last - first, true);
+std::unique_ptr<SampleReader> open_triples(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
+                                           TripleScan&& scan) {
+  return std::make_unique<TripleReader>(path, format, wanted, std::move(scan));
 }
 
 } // namespace varve

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "io/sample_reader.hpp"
 #include "io/text_file.hpp"
 #include "network/sparse_matrix.hpp"
 
@@ -32,40 +33,28 @@ struct WantedRows {
   std::optional<std::uint64_t> last;
 };
 
-/// What read_triples finds: a matrix or, if the text is too large, what TripleRows needs.
+/// What read_triples finds: a matrix or, if the text is too large, what open_triples needs.
 struct TripleScan {
   /// Rows in order, columns ascending; one shared value if all values are equal.
   std::optional<SparseMatrix> whole;
   std::uint64_t largest_row = 0;   ///< largest row index of the file, from 1; 0 if the file has no entry
-  std::uint64_t num_entries = 0;   ///< number of entries in the wanted rows
-  bool has_one_value = false;      ///< true if all entries have the same value
+  SampleFacts facts;               ///< of the wanted rows as samples
   std::vector<std::uint64_t> sums; ///< checksums of the text blocks
 };
 
 /// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
 /// `parallel`, blocks are parsed on all host threads. The result has no matrix if building it takes more than
-/// `max_bytes`; in that case, throws InputError if the rows do not ascend, because TripleRows could not read them.
+/// `max_bytes`; in that case, throws InputError if the rows do not ascend, because open_triples could not read them.
 /// Throws InputError with file, line, what was found and what was expected for an incomplete line, a missing or extra
 /// column, a malformed number, an index out of range, a value that is not finite, or a pair of indices given twice.
 TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
                         WantedRows const& wanted, bool parallel, std::optional<std::size_t> max_bytes = std::nullopt);
 
-/// Reads a text of triples with ascending rows part by part. Memory use is bounded by the size of a part.
-class TripleRows {
-public:
-  /// `sums` are the checksums found by read_triples. Throws InputError as TextReader does.
-  TripleRows(std::filesystem::path path, TripleFormat const& format, std::size_t num_columns, WantedRows const& wanted,
-             std::vector<std::uint64_t> sums);
-  ~TripleRows();
-
-  /// Reads the rows [first, last), counted from the first wanted one. Ask for parts in ascending order; rows between
-  /// parts are skipped. Throws InputError as read_triples does, and if the text differs from the one that was scanned.
-  SparseMatrix read(std::uint64_t first, std::uint64_t last);
-
-private:
-  struct Contents;
-  std::unique_ptr<Contents> contents_;
-};
+/// Opens a text of triples with ascending rows, which read_triples has scanned, to read it part by part; rows between
+/// parts are skipped. Memory use is bounded by the size of a part. Throws InputError as TextReader does; reading throws
+/// InputError as read_triples does, and if the text differs from the one that was scanned.
+std::unique_ptr<SampleReader> open_triples(std::filesystem::path const& path, TripleFormat const& format,
+                                           WantedRows const& wanted, TripleScan&& scan);
 
 /// Sorts the entries of a row of a matrix by column.
 void sort_row(SparseMatrix& matrix, std::size_t row);

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -72,9 +71,5 @@ inline std::int64_t read_at(int descriptor, std::uint64_t first, char* target, s
   }
   return static_cast<std::int64_t>(done);
 }
-
-/// Opens a new file in this folder for reading and writing. The file has no name, so it disappears with its descriptor
-/// however the process ends. Throws ResourceError, naming the folder.
-Descriptor open_temporary_file(std::filesystem::path const& folder);
 
 } // namespace varve

@@ -1,6 +1,5 @@
 #include <varve/io.hpp>
 
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "library/crossing.hpp"
 

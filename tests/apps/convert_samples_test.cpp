@@ -1,6 +1,5 @@
 #include "apps/shared_folder.hpp"
 
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/sample_files.hpp"
 #include "io/text_file.hpp"

@@ -1,6 +1,6 @@
 #include "fuzz/target.hpp"
 
-#include "io/labels.hpp"
+#include "io/open.hpp"
 
 namespace varve::fuzz {
 

@@ -1,6 +1,5 @@
 #include "io/files.hpp"
 #include "io/idx.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/text_file.hpp"

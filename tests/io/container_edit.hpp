@@ -1,6 +1,6 @@
 #pragma once
 
-#include "io/container_writer.hpp"
+#include "io/container.hpp"
 #include "io/files.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #include "io/container.hpp"
 
 #include "io/container_edit.hpp"
-#include "io/container_writer.hpp"
 #include "io/files.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "io/labels.hpp"
+#include "io/open.hpp"
 
 #include "io/files.hpp"
 #include "io/random_data.hpp"

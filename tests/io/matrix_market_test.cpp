@@ -1,7 +1,6 @@
 #include "io/matrix_market.hpp"
 
 #include "io/files.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/text_file.hpp"
 

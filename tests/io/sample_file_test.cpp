@@ -2,7 +2,6 @@
 
 #include "io/container_edit.hpp"
 #include "io/files.hpp"
-#include "io/labels.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/sample_reader.hpp"
