@@ -5,13 +5,8 @@ kernels, the samples of a batch in float and double, and how much a sample takes
 Data come from a seed (kept in --data). All runs of one precision and number of samples must have the same hash of the last
 activations. One JSON record a line goes to --records, the plot to --plot (.svg, .png or .pdf by its name).
 
-With --kernel-study also what is fixed when the kernels are compiled: team size, tile width, samples per lane or per load, outputs per
-block, layers per launch. varve_kernel_study (cmake -DVARVE_BUILD_KERNEL_STUDY=ON) runs the kernels in other shapes, on the same network
-and samples, and checks each answer; circles are the product's own choice.
-
   perf/study.py --varve build/openmp/bin/varve --backend openmp --size 1024x24 --samples 4096 --plot study.svg
   perf/study.py --varve build/cuda-h100/bin/varve --backend cuda --size 16384x120 --pattern random --plot study.png
-  perf/study.py --varve build/openmp/bin/varve --kernel-study build/openmp/bin/varve_kernel_study --size 1024x24 --samples 2000
 """
 import argparse
 import json
@@ -24,9 +19,6 @@ from harness import append_record, images_file, infer, network_file, run
 
 FORMATS = ["auto", "dense", "pattern_blocks", "staged_blocks", "sliced_ell", "csr"]
 KERNELS = ["auto", "direct", "stationary", "staged", "fused"]
-SHAPES = {"team_size": ("Team size", "threads of a team"), "tile_width": ("Tile width", "samples of a tile"),
-          "samples_per_lane": ("Samples per lane", "samples of a lane"), "pack_width": ("Samples per load", "samples of a vector"),
-          "block_outputs": ("Blocks", "outputs of a block"), "layers_per_launch": ("Layers per launch", "layers (product: mean)")}
 
 
 def plotting():
@@ -45,7 +37,6 @@ def plotting():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--varve", required=True, help="the command to study")
-    parser.add_argument("--kernel-study", help="varve_kernel_study, to study launch shapes too; takes the patterns radixnet and random")
     parser.add_argument("--backend", default="openmp")
     parser.add_argument("--size", default="1024x120", help="NEURONSxLAYERS")
     parser.add_argument("--pattern", default="radixnet", choices=["radixnet", "random", "own_weights"])
@@ -59,10 +50,7 @@ def parse_arguments():
     parser.add_argument("--plot", type=pathlib.Path, nargs="+", default=[pathlib.Path("study.svg")])
     parser.add_argument("--fastest", action="store_true",
                         help="draw the fastest runs, not the medians: for a machine that has other work to do")
-    asked = parser.parse_args()
-    if asked.kernel_study and asked.pattern not in ("radixnet", "random"):
-        parser.error(f"--kernel-study takes --pattern radixnet or random, not {asked.pattern}")
-    return asked
+    return parser.parse_args()
 
 
 class Study:
@@ -158,64 +146,12 @@ def study_few_samples(study):
     return {"tiles": [(count, 1e3 * study.measure(samples=count)[0] / count) for count in counts]}
 
 
-def study_shapes(study):
-    """The records of varve_kernel_study; none if it was not asked for."""
-    asked = study.asked
-    if not asked.kernel_study:
-        return []
-    neurons, layers = asked.size.split("x")
-    with tempfile.TemporaryDirectory() as folder:
-        lines = pathlib.Path(folder) / "records.jsonl"
-        run(asked.kernel_study, "--backend", asked.backend, "--neurons", neurons, "--layers", layers, "--pattern", asked.pattern,
-            "--samples", asked.samples, "--seed", asked.seed, "--repeat", max(7, asked.rounds * asked.repeat), "--records", lines)
-        records = [json.loads(line) for line in lines.read_text().splitlines()]
-    for record in records:
-        if record["activation_hash"] != study.hashes["float", asked.samples]:
-            sys.exit(f"{asked.kernel_study}: activations {record['activation_hash']}, varve gave {study.hashes['float', asked.samples]}")
-        append_record(asked.records, record)
-    return records
-
-
-def series_of(record):
-    """What a line of a panel is about: kernel and format, but for the panel that compares formats."""
-    if record["varied"] == "block_outputs":
-        return record["kernel"]
-    outputs = record["block_outputs"]
-    return f"{record['kernel']}, " + ("single outputs" if outputs == 1 else f"blocks of {outputs}")
-
-
-def draw_shapes(axes, asked, number, records):
-    """One panel of varve_kernel_study. Where the product cuts layers into launches of several lengths, its choice is no
-    part of a line."""
-    lines, own = {}, []
-    for record in sorted(records, key=lambda record: record["value"]):
-        times = [1e3 * seconds for seconds in record["loop_seconds_all"]]
-        point = record["value"], min(times) if asked.fastest else statistics.median(times)
-        if record["is_own_choice"]:
-            own.append(point)
-        if number != "layers_per_launch" or not record["is_own_choice"]:
-            lines.setdefault(series_of(record), []).append(point)
-    title, what = SHAPES[number]
-    draw_lines(axes, title, what, "layer loop, ms", lines, own)
-    values = sorted({value for points in lines.values() for value, _ in points})
-    axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.minorticks_off()
-
-
-def draw(pyplot, asked, formats, kernels, batches, few_samples, shapes):
-    varied = [number for number in SHAPES if any(record["varied"] == number for record in shapes)]
-    columns = 3 if varied else 2
-    rows = -(-(4 + len(varied)) // columns)
-    figure, grid = pyplot.subplots(rows, columns, figsize=(5.5 * columns, 4 * rows))
-    axes = list(grid.flat)
-    draw_bars(axes[0], "Formats", FORMATS, formats)
-    draw_bars(axes[1], "Kernels (where they can run)", KERNELS, kernels)
-    draw_lines(axes[2], f"Samples at a time, of {asked.samples}", "batch", "layer loop, all batches, ms", batches)
-    draw_lines(axes[3], "Few samples", "samples in all", "microseconds a sample", few_samples)
-    for number, panel in zip(varied, axes[4:]):
-        draw_shapes(panel, asked, number, [record for record in shapes if record["varied"] == number])
-    for unused in axes[4 + len(varied):]:
-        unused.remove()
+def draw(pyplot, asked, formats, kernels, batches, few_samples):
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 8))
+    draw_bars(axes[0, 0], "Formats", FORMATS, formats)
+    draw_bars(axes[0, 1], "Kernels (where they can run)", KERNELS, kernels)
+    draw_lines(axes[1, 0], f"Samples at a time, of {asked.samples}", "batch", "layer loop, all batches, ms", batches)
+    draw_lines(axes[1, 1], "Few samples", "samples in all", "microseconds a sample", few_samples)
     figure.suptitle(f"{asked.size} {asked.pattern}, {asked.samples} samples, {asked.backend}, reductions {asked.reductions}, "
                     f"{'fastest' if asked.fastest else 'median'} of {asked.rounds * asked.repeat}")
     figure.tight_layout()
@@ -230,7 +166,7 @@ def main():
     study = Study(asked)
     for _ in range(asked.rounds):
         results = [part(study) for part in (study_formats, study_kernels, study_batches, study_few_samples)]
-    draw(pyplot, asked, *results, study_shapes(study))
+    draw(pyplot, asked, *results)
 
 
 if __name__ == "__main__":

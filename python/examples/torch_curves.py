@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import nn
 from varve.torch import rigl_step, sparsify, watched
 
@@ -83,6 +81,7 @@ def train(density, epochs=options.epochs, batch=64):
             num_right = sum(int((model(images).argmax(1) == classes).sum()) for images, classes in zip(X_test.split(1000), y_test.split(1000)))
         seconds += time.perf_counter() - begin
         curve.append((seconds, num_right / len(y_test)))
+        print(f"  epoch {epoch + 1}: {seconds:.2f} s, accuracy {num_right / len(y_test):.4f}", flush=True)
     print(f"{'sparse' if density else 'dense'}: {num_weights} weights and biases, {seconds:.2f} s, accuracy {num_right / len(y_test):.3f}")
     return curve
 
@@ -92,6 +91,9 @@ if options.data:
     X_train, X_test = (read(f"{name}-images-idx3").float() / 255 for name in ("train", "t10k"))
     y_train, y_test = (read(f"{name}-labels-idx1").long() for name in ("train", "t10k"))
 else:
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
     shape = 8, 2, 64, 256, 2
     images, classes = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = (torch.tensor(part) for part in train_test_split(images / 16, classes, random_state=0))

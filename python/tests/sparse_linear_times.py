@@ -1,8 +1,8 @@
-"""Times of a step (forward and backward) of varve.torch.SparseLinear, torch.sparse CSR and a dense Linear under a mask, on one thread;
-and of sparselab where it is installed.
+"""Times of a step (forward and backward) of varve.torch.SparseLinear, torch.sparse CSR and a dense Linear under a mask, on one thread
+or a GPU; and on hosts of sparselab where it is installed.
 
-Medians of processor time in ms of rounds in which all run one after the other:
-OMP_NUM_THREADS=1 python python/tests/sparse_linear_times.py [--rounds 15] [--widths 1024 4096] [--batches 64 1024]
+Medians in ms of rounds in which all run one after the other, of processor time, or of the GPU's time between two events:
+OMP_NUM_THREADS=1 python python/tests/sparse_linear_times.py [--device cuda] [--rounds 15] [--widths 1024 4096] [--batches 64 1024]
 """
 
 from __future__ import annotations
@@ -41,13 +41,21 @@ def ways(layer):
         return (rows @ x.T).T + dense.bias
 
     made = {"varve": (layer, [layer.weight, layer.bias]), "sparse": (sparse, [rows, dense.bias]), "masked": (masked, [dense.weight, dense.bias])}
-    peer = of_sparselab(layer)
+    peer = None if mask.is_cuda else of_sparselab(layer)
     return made if peer is None else {**made, "sparselab": (peer, list(peer.parameters()))}
 
 
 def seconds(run, parameters, x, dy):
     for tensor in (x, *parameters):
         tensor.grad = None
+    if x.is_cuda:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        begin.record()
+        run(x).backward(dy)
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1000
     begin = time.process_time()  # of all threads, of which there is one: other work on the machine counts less
     run(x).backward(dy)
     return time.process_time() - begin
@@ -55,6 +63,7 @@ def seconds(run, parameters, x, dy):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--widths", type=int, nargs="+", default=[1024, 4096])
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024])
@@ -63,13 +72,13 @@ def main():
     is_first = True
     for width in given.widths:
         for density in (32 / width, 0.1):
-            layer = SparseLinear(width, width, density)
+            layer = SparseLinear(width, width, density).to(given.device)
             made = ways(layer)
             if is_first:
                 print(f"{'width':>6} {'batch':>6} {'edges':>9} ", *(f"{name:>9}" for name in made), "  over varve:", *(f"{name:>9}" for name in made))
             is_first = False
             for batch in given.batches:
-                x, dy = torch.randn(batch, width, requires_grad=True), torch.randn(batch, width)
+                x, dy = torch.randn(batch, width, device=given.device, requires_grad=True), torch.randn(batch, width, device=given.device)
                 failed = {}
                 results = {}
                 for name, (run, _) in made.items():

@@ -413,3 +413,54 @@ def test_streams_of_cupy_are_waited_for(network, X, cupy):
         assert not stream.query()
         found = network.infer(samples)
     assert_same_bits(cupy.asnumpy(found), wanted)
+
+
+# --- sparse layers in models of torch
+
+
+def results_of(layer, x, dy):
+    """Outputs and all gradients of a SparseLinear, on the device where it lies."""
+    for parameter in layer.parameters():
+        parameter.grad = None
+    x = x.to(layer.weight.device).requires_grad_()
+    y = layer(x)
+    y.backward(dy.to(y.device))
+    return [y.detach(), x.grad, layer.weight.grad, layer.bias.grad]
+
+
+@pytest.mark.parametrize("count", [1, 16, 33, 64, 200, 1000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sparse_layers_have_the_bits_of_those_on_hosts(count, dtype):
+    from varve.torch import SparseLinear
+
+    numbers = torch.Generator().manual_seed(1)
+    layer = SparseLinear(300, 170, 0.1, dtype=dtype, generator=numbers)
+    x, dy = (torch.randn(count, width, dtype=dtype, generator=numbers) for width in (300, 170))
+    wanted = results_of(layer, x, dy)
+    on_present_stream = results_of(layer.cuda(), x, dy)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda._sleep(PAUSE // 10)
+        on_another = results_of(layer, x, dy)
+    for found in (on_present_stream, on_another):
+        for tensor, expected in zip(found, wanted):
+            assert tensor.is_cuda
+            assert_same_bits(tensor, expected.numpy())
+
+
+def test_a_model_with_sparse_layers_learns_on_the_gpu():
+    from varve.torch import rigl_step, sparsify, watched
+
+    torch.manual_seed(1)
+    x = torch.randn(512, 40, device="cuda")
+    y = (x[:, :4].sum(1) > 0).long()
+    model = torch.nn.Sequential(torch.nn.Linear(40, 128), torch.nn.ReLU(), torch.nn.Linear(128, 2)).cuda()
+    sparsify(model, density=0.2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(100):
+        optimizer.zero_grad()
+        with watched(model):
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        if step in (20, 40):
+            assert rigl_step(model, optimizer, fraction=0.2) > 0
+    assert (model(x).argmax(1) == y).double().mean() > 0.95
