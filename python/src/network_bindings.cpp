@@ -43,8 +43,8 @@ struct LayerList {
   std::vector<Layer> layers;
 };
 
-void append(LayerList& list, CompressedRows const& rows, Vector<double> const& bias, std::string const& activation,
-            double parameter) {
+void append_layer(LayerList& list, CompressedRows const& rows, Vector<double> const& bias,
+                  std::string const& activation, double parameter) {
   Layer layer;
   layer.weights = rows.matrix("layer " + std::to_string(list.layers.size()));
   layer.bias = to_vector(bias);
@@ -106,7 +106,8 @@ void add_networks(nb::module_& module) {
   using NoGil = nb::call_guard<WithoutGil>;
   nb::class_<LayerList>(module, "LayerList", "Layers on their way to a network.")
       .def(nb::init<>())
-      .def("append", &append, nb::arg("rows"), nb::arg("bias"), nb::arg("activation"), nb::arg("parameter"), NoGil());
+      .def("append", &append_layer, nb::arg("rows"), nb::arg("bias"), nb::arg("activation"), nb::arg("parameter"),
+           NoGil());
   nb::class_<HeldNetwork>(module, "Network", "A network that is never changed.")
       .def_prop_ro("name", [](HeldNetwork const& self) { return self.source().name(); })
       .def_prop_ro("num_layers", &HeldNetwork::num_layers)

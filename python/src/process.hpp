@@ -1,6 +1,6 @@
 #pragma once
 
-#include "device.hpp"
+#include "gpu_of_thread.hpp"
 
 #include <mutex>
 #include <optional>

@@ -59,12 +59,8 @@ SampleSet empty_samples(std::size_t count, SampleIndex first) {
 }
 
 struct FakeReader final : SampleReader {
-  explicit FakeReader(Events& all) : events(all) {}
-  std::size_t num_samples() const override { return varve::num_samples; }
-  std::size_t num_neurons() const override { return 1; }
-  EdgeOffset num_entries() const override { return 0; }
-  SampleIndex first_sample() const override { return 0; }
-  bool has_one_value() const override { return true; }
+  explicit FakeReader(Events& all)
+      : SampleReader({.num_samples = varve::num_samples, .num_neurons = 1, .has_one_value = true}), events(all) {}
   SampleBatch read(std::size_t first, std::size_t last) override {
     EXPECT_TRUE(first == 0 || first == next) << "one after the other";
     next = last;

@@ -1,4 +1,5 @@
 #include "../device.hpp"
+#include "../gpu_of_thread.hpp"
 
 #include "core/execution.hpp"
 #include "core/gpu.hpp"
