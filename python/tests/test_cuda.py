@@ -422,10 +422,10 @@ def results_of(layer, x, dy):
     """Outputs and all gradients of a SparseLinear, on the device where it lies."""
     for parameter in layer.parameters():
         parameter.grad = None
-    x = x.to(layer.weight.device).requires_grad_()
+    x = x.detach().to(layer.weight.device).requires_grad_()
     y = layer(x)
     y.backward(dy.to(y.device))
-    return [y.detach(), x.grad, layer.weight.grad, layer.bias.grad]
+    return [tensor.detach().clone() for tensor in (y, x.grad, layer.weight.grad, layer.bias.grad)]
 
 
 @pytest.mark.parametrize("count", [1, 16, 33, 64, 200, 1000])
