@@ -26,7 +26,7 @@ def output_of(name):
 def test_torch_curves():
     rows = re.findall(r"(\w+): (\d+) weights and biases, [\d.]+ s, accuracy ([\d.]+)", output_of("torch_curves.py"))
     (dense, dense_weights, dense_accuracy), (sparse, sparse_weights, sparse_accuracy) = rows[-2:]
-    assert (dense, sparse) == ("dense", "sparse") and int(sparse_weights) < 0.2 * int(dense_weights)
+    assert (dense, sparse) == ("dense", "sparse") and int(sparse_weights) < 0.06 * int(dense_weights)
     assert float(dense_accuracy) > 0.96 and float(sparse_accuracy) > 0.96
 
 
