@@ -83,13 +83,13 @@ Recipe complete_recipe(Recipe recipe, RecipeNames const& names) {
 }
 
 TrainingOptions training_options(Recipe const& recipe) {
-  TrainingOptions options;
-  options.precision = recipe.precision;
-  options.loss = recipe.loss;
-  options.optimizer = recipe.optimizer;
-  options.batch = recipe.batch;
-  options.pattern = recipe.pattern.kind;
-  return options;
+  TrainingOptions training;
+  training.precision = recipe.precision;
+  training.loss = recipe.loss;
+  training.optimizer = recipe.optimizer;
+  training.batch = recipe.batch;
+  training.pattern = recipe.pattern.kind;
+  return training;
 }
 
 } // namespace varve
