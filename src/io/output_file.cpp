@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -89,22 +90,33 @@ LockState lock_of(fs::path const& name) {
   return is_held ? LockState::held : LockState::unknown;
 }
 
-/// False if a partial folder holds anything but layer files, which OutputFolder never does.
-bool has_only_layer_files(fs::path const& folder) {
+/// The files in a partial folder; nullopt if it holds anything but layer files, which OutputFolder never does.
+std::optional<std::vector<fs::path>> only_layer_files(fs::path const& folder) {
+  std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code failure;
     bool const is_file = fs::is_regular_file(entry->symlink_status(failure));
-    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return false;
+    if (!is_file || !is_layer_file_name(entry->path().filename().string())) return std::nullopt;
+    files.push_back(entry->path());
   }
-  return !error;
+  return error ? std::nullopt : std::optional(files);
 }
 
 /// True if a process of ours may have made this file or folder, which has the name of a partial output.
 bool may_be_ours(fs::path const& name) {
   std::error_code error;
   auto const status = fs::symlink_status(name, error);
-  return fs::is_regular_file(status) || (fs::is_directory(status) && has_only_layer_files(name));
+  return fs::is_regular_file(status) || (fs::is_directory(status) && only_layer_files(name));
+}
+
+/// Removes a partial file, or a partial folder and the layer files in it. What cannot be removed stays.
+void remove_leftover(fs::path const& name) {
+  std::error_code failure;
+  bool const is_folder = fs::is_directory(fs::symlink_status(name, failure));
+  auto const files = is_folder ? only_layer_files(name) : std::nullopt;
+  for (auto const& file : files.value_or(std::vector<fs::path>())) fs::remove(file, failure);
+  fs::remove(name, failure); // a folder goes only if it is empty
 }
 
 constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
@@ -223,8 +235,8 @@ std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(
     if (!is_partial_name(name.filename().string(), target) || !may_be_ours(name)) continue;
     if (is_needed && is_needed(name)) continue;
     auto const lock = lock_of(name);
+    if (lock == LockState::free) remove_leftover(name);
     std::error_code failure;
-    if (lock == LockState::free) fs::remove_all(name, failure); // what cannot be removed stays
     if (fs::exists(fs::symlink_status(name, failure)) && lock != LockState::held) kept.push_back(name);
   }
   return kept;
