@@ -3,15 +3,15 @@
 #include "core/backend.hpp"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 /// What the other files, which see no Kokkos, need to know of its devices.
 namespace varve::python {
 
-/// The default instance of a backend's Kokkos execution space, as InferenceOnDevice takes it. Let go of it before
-/// Kokkos ends.
-std::shared_ptr<void const> default_instance(Backend backend);
+/// The instance of a backend's Kokkos execution space on a stream of the caller, by its handle, or without one the
+/// default instance, as InferenceOnDevice takes it. Made once for each stream, which takes milliseconds on a GPU, and
+/// kept until Kokkos ends. Call it in a Turn.
+void const* instance(Backend backend, std::optional<std::uintptr_t> stream = std::nullopt);
 
 /// The GPU that Kokkos runs on, and the stream of its default instance there.
 struct Gpu {

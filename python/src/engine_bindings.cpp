@@ -203,7 +203,7 @@ Outcome Engine::run_in_place(DeviceInput const& samples, DeviceOutput const& act
   auto* const in_place = dynamic_cast<InferenceOnDevice*>(&inference);
   if (in_place == nullptr)
     throw UsageError("this engine reads and writes no arrays of the device; take engine='varve'");
-  auto const space = default_instance(options_.backend);
+  auto const* const space = instance(options_.backend);
   Outcome outcome;
   auto const plan = [&](std::size_t first, std::size_t end) {
     plan_for({end - first, (end - first) * num_inputs_, false});
@@ -212,7 +212,7 @@ Outcome Engine::run_in_place(DeviceInput const& samples, DeviceOutput const& act
   auto const bytes = options_.precision == Precision::double_precision ? sizeof(double) : sizeof(float);
   in_batches(samples.num_rows, progress, plan, [&](std::size_t first, std::size_t last) {
     append(outcome, first,
-           in_place->infer_on_device(space.get(), rows_of(samples, first, last, bytes),
+           in_place->infer_on_device(space, rows_of(samples, first, last, bytes),
                                      rows_of(activations, first, last, bytes), first),
            {});
   });

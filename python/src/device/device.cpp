@@ -8,14 +8,37 @@
 #include <cuda.h>
 #endif
 
+#include <map>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
 namespace varve::python {
 namespace {
 
+/// Stream: of a host, none.
+using StreamOfBackend = std::pair<Backend, std::optional<std::uintptr_t>>;
+
+template <class ExecutionSpace>
+ExecutionSpace on_stream([[maybe_unused]] std::optional<std::uintptr_t> stream) {
+#if defined(KOKKOS_ENABLE_CUDA)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>)
+    if (stream) return Kokkos::Cuda(reinterpret_cast<cudaStream_t>(*stream));
+#endif
+#if defined(KOKKOS_ENABLE_HIP)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>)
+    if (stream) return Kokkos::HIP(reinterpret_cast<hipStream_t>(*stream));
+#endif
+  return ExecutionSpace();
+}
+
 template <class... Spaces>
-std::shared_ptr<void const> instance_of(Backend backend, SpaceList<Spaces...> /*spaces*/) {
-  std::shared_ptr<void const> found;
-  ((to_backend<Spaces>() == backend ? void(found = std::make_shared<Spaces const>()) : void()), ...);
-  return found;
+std::shared_ptr<void const> new_instance(StreamOfBackend const& place, SpaceList<Spaces...> /*spaces*/) {
+  std::shared_ptr<void const> made;
+  ((to_backend<Spaces>() == place.first ? void(made = std::make_shared<Spaces const>(on_stream<Spaces>(place.second)))
+                                        : void()),
+   ...);
+  return made;
 }
 
 #if defined(KOKKOS_ENABLE_CUDA)
@@ -58,7 +81,13 @@ bool is_in_use(int /*number*/) { return false; }
 
 } // namespace
 
-std::shared_ptr<void const> default_instance(Backend backend) { return instance_of(backend, CompiledSpaces()); }
+void const* instance(Backend backend, std::optional<std::uintptr_t> stream) {
+  static std::map<StreamOfBackend, std::shared_ptr<void const>> made;
+  StreamOfBackend const place{backend, stream};
+  if (auto const found = made.find(place); found != made.end()) return found->second.get();
+  if (made.empty()) Kokkos::push_finalize_hook([] { made.clear(); });
+  return made.emplace(place, new_instance(place, CompiledSpaces())).first->second.get();
+}
 
 std::optional<Gpu> gpu() {
   if (!gpu::backend) return std::nullopt;

@@ -1,4 +1,5 @@
 #include "../sparse_linear.hpp"
+#include "../device.hpp"
 
 #include "core/execution.hpp"
 #include "core/host_vector.hpp"
@@ -277,23 +278,11 @@ void backward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::
                     Kokkos::subview(scratch.gradients, std::make_pair(pattern.num_edges, scratch.gradients.size())));
 }
 
-template <class ExecutionSpace>
-ExecutionSpace space_of([[maybe_unused]] std::uintptr_t stream) {
-#if defined(KOKKOS_ENABLE_CUDA)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>)
-    return Kokkos::Cuda(reinterpret_cast<cudaStream_t>(stream));
-#endif
-#if defined(KOKKOS_ENABLE_HIP)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return Kokkos::HIP(reinterpret_cast<hipStream_t>(stream));
-#endif
-  return ExecutionSpace();
-}
-
 /// Calls work(space, links) with an instance of the backend's execution space, and with_links() for so many samples.
 template <class Scalar, class Work, class... Spaces>
 void run_in(LayerPlace const& place, std::size_t num_samples, SpaceList<Spaces...> /*spaces*/, Work const& work) {
   auto const run = [&]<class ExecutionSpace>(std::type_identity<ExecutionSpace> /*type*/) {
-    auto const space = space_of<ExecutionSpace>(place.stream);
+    auto const& space = *static_cast<ExecutionSpace const*>(instance(place.backend, place.stream));
     with_links<ExecutionSpace, Scalar>(static_cast<int>(num_samples), [&](auto links) { work(space, links); });
     if constexpr (kOnHost<ExecutionSpace>) space.fence("varve: a sparse layer");
   };
