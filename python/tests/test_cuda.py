@@ -3,6 +3,7 @@ build of varve has no CUDA, or the machine no GPU or no torch."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import threading
@@ -464,3 +465,21 @@ def test_a_model_with_sparse_layers_learns_on_the_gpu():
         if step in (20, 40):
             assert rigl_step(model, optimizer, fraction=0.2) > 0
     assert (model(x).argmax(1) == y).double().mean() > 0.95
+
+
+def test_sparse_layers_in_a_recorded_graph():
+    from varve.torch import SparseLinear
+
+    numbers = torch.Generator().manual_seed(1)
+    layer = SparseLinear(300, 170, 0.1, generator=numbers).cuda()
+    x, another, dy = (torch.randn(200, width, generator=numbers).cuda() for width in (300, 300, 170))
+    wanted = [tensor.cpu().numpy() for tensor in results_of(layer, another, dy)]
+    recorded = torch.cuda.make_graphed_callables(copy.deepcopy(layer), (x.clone().requires_grad_(),))
+    for tensor, expected in zip(results_of(recorded, another, dy), wanted):
+        assert_same_bits(tensor, expected)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph, stream=torch.cuda.Stream()):
+        y = layer(x)
+    x.copy_(another)
+    graph.replay()
+    assert_same_bits(y, wanted[0])

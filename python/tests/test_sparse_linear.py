@@ -269,6 +269,23 @@ def test_compiled_models_trace_over_the_operator():
     assert sum("varve.sparse_linear" in str(node.target) for node in exported.graph.nodes) == 3
 
 
+def test_what_traces_or_transforms_sees_the_operator():
+    layer, x = SparseLinear(20, 9, 0.3, generator=seeded()), torch.randn(5, 20, generator=seeded())
+    traced = torch.fx.experimental.proxy_tensor.make_fx(layer, tracing_mode="real")(x)
+    another = torch.randn(5, 20, generator=seeded())
+    assert torch.equal(traced(another), layer(another))
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        assert layer(torch.empty(3, 20)).shape == (3, 9)
+    assert layer.to("meta")(torch.empty(7, 20, device="meta")).shape == (7, 9)
+
+
+def test_gradients_of_gradients_are_refused():
+    layer, x = SparseLinear(20, 9, 0.3), torch.randn(5, 20, requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
 def test_distributed_data_parallel(tmp_path):
     if not torch.distributed.is_available():
         pytest.fail("this torch has no torch.distributed")

@@ -7,6 +7,7 @@ learns: :func:`set_step` and :func:`rigl_step`. :func:`prune_step` takes edges a
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from typing import Any, Iterable, Iterator, Optional, Sequence
 
@@ -22,86 +23,120 @@ __all__ = ["SparseLinear", "erdos_renyi", "prune_step", "rigl_step", "set_step",
 # --- the operator
 
 
+@functools.lru_cache(maxsize=None)
+def _backend_of(device: torch.device) -> str:
+    backends = _core.backends()
+    names = ("cuda", "hip") if device.type == "cuda" else ("openmp", "serial") if device.type == "cpu" else ()
+    backend = next((name for name in names if name in backends), None)
+    if backend is None:
+        raise UsageError(f"x is on {device}, which no backend of this build of varve reaches; it has {', '.join(backends)}")
+    if device.type == "cuda" and device.index != (_core.gpu() or (None,))[0]:
+        raise UsageError(f"x is on {device}, which is not the GPU that varve runs on: varve.start(device=...) takes another one")
+    return backend
+
+
 class _Run:
     """One call of the kernels: the layer, and memory of torch for what they need beside it."""
 
     def __init__(self, x: Tensor, weight: Tensor, pattern: tuple[Tensor, ...]) -> None:
-        kinds = {tensor.dtype for tensor in (x, weight)}
-        if len(kinds) != 1 or not kinds <= {torch.float32, torch.float64}:
+        if x.dtype != weight.dtype or x.dtype not in (torch.float32, torch.float64):
             raise UsageError(f"x and weight are {x.dtype} and {weight.dtype}, expected both torch.float32 or both torch.float64")
-        if any(tensor.device != x.device for tensor in (weight, *pattern)):
-            raise UsageError(f"x is on {x.device}, weight and pattern on {weight.device} and {pattern[0].device}, expected one device")
-        backends = _core.backends()
-        names = ("cuda", "hip") if x.is_cuda else ("openmp", "serial") if x.device.type == "cpu" else ()
-        backend = next((name for name in names if name in backends), None)
-        if backend is None:
-            raise UsageError(f"x is on {x.device}, which no backend of this build of varve reaches; it has {', '.join(backends)}")
-        if x.is_cuda and x.device.index != (_core.gpu() or (None,))[0]:
-            raise UsageError(f"x is on {x.device}, which is not the GPU that varve runs on: varve.start(device=...) takes another one")
+        device = x.device
+        if any(tensor.device != device for tensor in (weight, *pattern)):
+            raise UsageError(f"x is on {device}, weight and pattern on {weight.device} and {pattern[0].device}, expected one device")
+        backend = _backend_of(device)
         self.pattern = tuple(part.contiguous() for part in pattern)  # lives as long as the call
         rows, columns, input_rows, outputs, places = (part.data_ptr() for part in self.pattern)
-        stream = torch.cuda.current_stream(x.device).cuda_stream if x.is_cuda else 0
-        num_outputs, num_inputs = len(self.pattern[0]) - 1, len(self.pattern[2]) - 1
-        is_double = x.dtype == torch.float64
+        stream = torch.cuda.current_stream(device).cuda_stream if x.is_cuda else 0
+        num_outputs, num_inputs = self.pattern[0].shape[0] - 1, self.pattern[2].shape[0] - 1
         self.layer = _core.SparseLayer(
-            backend, stream, is_double, rows, columns, input_rows, outputs, places, num_inputs, num_outputs, len(weight)
+            backend, stream, x.dtype == torch.float64, rows, columns, input_rows, outputs, places, num_inputs, num_outputs, weight.shape[0]
         )
-        self.scratch = torch.empty(self.layer.scratch(len(x)), dtype=torch.uint8, device=x.device)
+        self.scratch = torch.empty(self.layer.scratch(x.shape[0]), dtype=torch.uint8, device=device)
 
 
 def _pointer(tensor: Optional[Tensor]) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
-@torch.library.custom_op("varve::sparse_linear", mutates_args=())
-def _linear(
+def _compute(
     x: Tensor, weight: Tensor, bias: Optional[Tensor], rows: Tensor, columns: Tensor, input_rows: Tensor, outputs: Tensor, places: Tensor
 ) -> Tensor:
     x, weight, bias = x.contiguous(), weight.contiguous(), None if bias is None else bias.contiguous()
-    y = x.new_empty(len(x), len(rows) - 1)
-    if len(x):
+    num_samples = x.shape[0]
+    y = x.new_empty(num_samples, rows.shape[0] - 1)
+    if num_samples:
         run = _Run(x, weight, (rows, columns, input_rows, outputs, places))
-        run.layer.forward(len(x), x.data_ptr(), weight.data_ptr(), _pointer(bias), y.data_ptr(), run.scratch.data_ptr())
+        run.layer.forward(num_samples, x.data_ptr(), weight.data_ptr(), _pointer(bias), y.data_ptr(), run.scratch.data_ptr())
     return y
 
 
-@_linear.register_fake
+def _compute_backward(
+    dy: Tensor, x: Tensor, weight: Tensor, rows: Tensor, columns: Tensor, input_rows: Tensor, outputs: Tensor, places: Tensor, needs_dx: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    dy, x, weight = dy.contiguous(), x.contiguous(), weight.contiguous()
+    num_samples = x.shape[0]
+    dx = torch.empty_like(x) if needs_dx else x.new_empty(0)
+    if not num_samples:
+        return dx, torch.zeros_like(weight), x.new_zeros(rows.shape[0] - 1)
+    dweight, dbias = torch.empty_like(weight), x.new_empty(rows.shape[0] - 1)
+    run = _Run(x, weight, (rows, columns, input_rows, outputs, places))
+    given = (x.data_ptr(), dy.data_ptr(), weight.data_ptr())
+    run.layer.backward(num_samples, *given, dx.data_ptr() if needs_dx else 0, dweight.data_ptr(), dbias.data_ptr(), run.scratch.data_ptr())
+    return dx, dweight, dbias
+
+
+_operator = torch.library.custom_op("varve::sparse_linear", _compute, mutates_args=())
+_backward_operator = torch.library.custom_op("varve::sparse_linear_backward", _compute_backward, mutates_args=())
+
+
+@_operator.register_fake
 def _(x, weight, bias, rows, columns, input_rows, outputs, places):  # type: ignore[no-untyped-def]
     return x.new_empty(x.shape[0], rows.shape[0] - 1)
 
 
-@torch.library.custom_op("varve::sparse_linear_backward", mutates_args=())
-def _backward(
-    dy: Tensor, x: Tensor, weight: Tensor, rows: Tensor, columns: Tensor, input_rows: Tensor, outputs: Tensor, places: Tensor, needs_dx: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    dy, x, weight = dy.contiguous(), x.contiguous(), weight.contiguous()
-    dx = torch.empty_like(x) if needs_dx else x.new_empty(0)
-    if not len(x):
-        return dx, torch.zeros_like(weight), x.new_zeros(len(rows) - 1)
-    dweight, dbias = torch.empty_like(weight), x.new_empty(len(rows) - 1)
-    run = _Run(x, weight, (rows, columns, input_rows, outputs, places))
-    given = (x.data_ptr(), dy.data_ptr(), weight.data_ptr())
-    run.layer.backward(len(x), *given, dx.data_ptr() if needs_dx else 0, dweight.data_ptr(), dbias.data_ptr(), run.scratch.data_ptr())
-    return dx, dweight, dbias
-
-
-@_backward.register_fake
+@_backward_operator.register_fake
 def _(dy, x, weight, rows, columns, input_rows, outputs, places, needs_dx):  # type: ignore[no-untyped-def]
     return torch.empty_like(x) if needs_dx else x.new_empty(0), torch.empty_like(weight), x.new_empty(rows.shape[0] - 1)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Optional[Tensor] = None) -> None:
     x, weight, _, *pattern = inputs
     ctx.save_for_backward(x, weight, *pattern)
 
 
-def _gradients(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
+def _gradients(ctx: Any, dy: Tensor, backward: Any = _backward_operator) -> tuple[Optional[Tensor], ...]:
     needs_dx, _, needs_bias = ctx.needs_input_grad[:3]
-    dx, dweight, dbias = _backward(dy, *ctx.saved_tensors, needs_dx)
+    dx, dweight, dbias = backward(dy, *ctx.saved_tensors, needs_dx)
     return dx if needs_dx else None, dweight, dbias if needs_bias else None, None, None, None, None, None
 
 
 torch.library.register_autograd("varve::sparse_linear", _gradients, setup_context=_keep)
+
+
+class _Direct(torch.autograd.Function):
+    """The operator without torch's dispatcher, which takes longer than the kernels where samples are few."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:  # type: ignore[override]
+        _keep(ctx, inputs)
+        return _compute(*inputs)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:  # type: ignore[override]
+        return _gradients(ctx, dy, _compute_backward)
+
+
+def _is_observed(x: Tensor) -> bool:
+    """True where torch traces, transforms or makes up what it computes, for which it has to see the operator."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or type(x) not in (Tensor, nn.Parameter) or x.device.type == "meta":
+        return True
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
+
+
+def _linear(x: Tensor, *others: Optional[Tensor]) -> Tensor:
+    return _operator(x, *others) if _is_observed(x) else _Direct.apply(x, *others)
 
 
 # --- the layer
@@ -214,11 +249,13 @@ class SparseLinear(nn.Module):
         """x W^T + b: [..., out_features]. x is [..., in_features], and is converted to the type of the weights."""
         if x.shape[-1] != self.in_features:
             raise InputError(f"x has the shape {tuple(x.shape)}, expected (..., {self.in_features})")
-        samples = x.to(self.weight.dtype).reshape(-1, self.in_features)
+        samples = x.to(self.weight.dtype)
+        if x.ndim != 2:
+            samples = samples.reshape(-1, self.in_features)
         y = _linear(samples, self.weight, self.bias, self.rows, self.columns, self.input_rows, self.outputs, self.places)
         if self._is_watched and y.requires_grad:
             y.register_hook(lambda dy: self._add_gradient(dy, samples.detach()))
-        return y.reshape(*x.shape[:-1], self.out_features)
+        return y if x.ndim == 2 else y.reshape(*x.shape[:-1], self.out_features)
 
     def _add_gradient(self, dy: Tensor, x: Tensor) -> None:
         found = dy.detach().T @ x

@@ -19,15 +19,27 @@ namespace {
 /// Stream: of a host, none.
 using StreamOfBackend = std::pair<Backend, std::optional<std::uintptr_t>>;
 
+#if defined(VARVE_GPU)
+
+/// While it lives, its thread may take memory of the GPU though a stream records what is launched in it.
+struct BesideRecording {
+  VARVE_GPU(StreamCaptureMode) mode = VARVE_GPU(StreamCaptureModeRelaxed); ///< the other one of the thread
+  BesideRecording() { exchange(); }
+  ~BesideRecording() { exchange(); }
+  BesideRecording(BesideRecording const&) = delete;
+  BesideRecording& operator=(BesideRecording const&) = delete;
+  void exchange() { static_cast<void>(VARVE_GPU(ThreadExchangeStreamCaptureMode)(&mode)); }
+};
+
+#endif
+
 template <class ExecutionSpace>
 ExecutionSpace on_stream([[maybe_unused]] std::optional<std::uintptr_t> stream) {
-#if defined(KOKKOS_ENABLE_CUDA)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Cuda>)
-    if (stream) return Kokkos::Cuda(reinterpret_cast<cudaStream_t>(*stream));
-#endif
-#if defined(KOKKOS_ENABLE_HIP)
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>)
-    if (stream) return Kokkos::HIP(reinterpret_cast<hipStream_t>(*stream));
+#if defined(VARVE_GPU)
+  if constexpr (std::is_same_v<ExecutionSpace, gpu::Space>) {
+    BesideRecording const beside;
+    if (stream) return gpu::Space(reinterpret_cast<VARVE_GPU(Stream_t)>(*stream));
+  }
 #endif
   return ExecutionSpace();
 }
