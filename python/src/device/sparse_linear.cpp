@@ -17,10 +17,11 @@
 namespace varve::python {
 namespace {
 
-/// Hosts: a square of numbers in registers, as many as fit 64 bytes on each side.
+/// Hosts: a square of numbers, of which a register of the processor holds a row. (Compilers take shuffles of longer
+/// vectors apart into single numbers.)
 template <class Scalar>
 struct Square {
-  static constexpr int size = kLeafChains<Scalar>;
+  static constexpr int size = host::kPieceLanes<Scalar, kLeafChains<Scalar>>;
   using Vector = typename host::Vectors<Scalar, size>::Vector;
   Vector row[size];
 
@@ -88,26 +89,35 @@ private:
 
   /// All samples of the leaf for `block` neurons.
   void transpose_squares(std::size_t leaf, std::size_t first) const {
-    using Vector = typename Square<Scalar>::Vector;
-    for (int pack = 0; pack < Links; ++pack) {
-      std::size_t const sample = (leaf * Links + static_cast<std::size_t>(pack)) * block;
-      std::size_t const count = num_samples > sample ? std::min(block, num_samples - sample) : 0;
+    constexpr int size = Square<Scalar>::size;
+    for (int place = 0; place < Tile::num_samples; place += size) {
+      std::size_t const sample = leaf * Tile::num_samples + static_cast<std::size_t>(place);
+      std::size_t const count = num_samples > sample ? std::min<std::size_t>(size, num_samples - sample) : 0;
       if (!ToLines && count == 0) return;
-      Square<Scalar> square = {};
-      for (std::size_t i = 0; i < block; ++i) {
-        if constexpr (ToLines) {
-          if (i < count) square.row[i] = host::load<Vector>(rows + (sample + i) * num_neurons + first);
-        } else {
-          square.row[i] = host::load<Vector>(lines(leaf * num_neurons + first + i).pack[pack].lane);
-        }
+      for (std::size_t neuron = first; neuron < first + block; neuron += size)
+        transpose_square(leaf * num_neurons + neuron, place, rows + sample * num_neurons + neuron, count);
+    }
+  }
+
+  /// The samples from `place` on of the lines from `line` on, of which `count` exist.
+  KOKKOS_FORCEINLINE_FUNCTION void transpose_square(std::size_t line, int place, Rows samples,
+                                                    std::size_t count) const {
+    constexpr int size = Square<Scalar>::size, chains = kLeafChains<Scalar>;
+    using Vector = typename Square<Scalar>::Vector;
+    Square<Scalar> square = {};
+    for (std::size_t i = 0; i < size; ++i) {
+      if constexpr (ToLines) {
+        if (i < count) square.row[i] = host::load<Vector>(samples + i * num_neurons);
+      } else {
+        square.row[i] = host::load<Vector>(lines(line + i).pack[place / chains].lane + place % chains);
       }
-      square.transpose();
-      for (std::size_t i = 0; i < block; ++i) {
-        if constexpr (ToLines) {
-          host::store(lines(leaf * num_neurons + first + i).pack[pack].lane, square.row[i]);
-        } else {
-          if (i < count) host::store(rows + (sample + i) * num_neurons + first, square.row[i]);
-        }
+    }
+    square.transpose();
+    for (std::size_t i = 0; i < size; ++i) {
+      if constexpr (ToLines) {
+        host::store(lines(line + i).pack[place / chains].lane + place % chains, square.row[i]);
+      } else {
+        if (i < count) host::store(samples + i * num_neurons, square.row[i]);
       }
     }
   }
