@@ -96,10 +96,13 @@ struct DenseEntries {
   std::size_t first_bad; ///< row * columns + column of the first value that is not finite; past the end if none
 };
 
-/// The number of samples of a batch, and the index of the first.
-struct SampleNumbers {
-  std::size_t num_samples = 0;
-  SampleIndex first_sample = 0;
+/// The end of a run on a batch, whose last activations are in a panel.
+struct EndOfRun {
+  Stream const& stream; ///< on which results are computed and copied
+  Panel const& panel;
+  PanelOutputs outputs;
+  std::size_t num_samples;  ///< of the batch
+  SampleIndex first_sample; ///< number of the batch's first sample
 };
 
 /// Neurons of a panel that one rank has computed, at the same positions as in the whole panel; arrays on the device.
@@ -146,23 +149,17 @@ public:
   virtual void fill_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset const* row_ends,
                             std::size_t num_entries, NeuronIndex* columns, void* values) const = 0;
 
-  /// The sum of the fingerprints of all nonzero last activations of these samples. first_sample: number of the batch's
-  /// first sample. Both fence.
-  virtual std::uint64_t hash(Stream const& stream, Panel const& panel, SamplesInPanel const& samples,
-                             PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
-  virtual std::uint64_t hash_saturated(Stream const& stream, int const* ids, std::size_t count,
-                                       PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
+  /// The sum of the fingerprints of all nonzero last activations of these samples. Both fence.
+  virtual std::uint64_t hash(EndOfRun const& run, SamplesInPanel const& samples) const = 0;
+  virtual std::uint64_t hash_saturated(EndOfRun const& run, int const* ids, std::size_t count) const = 0;
 
   /// Copies the last activations at positions [first, first + count) to `rows` on the host, [count][outputs].
-  virtual void gather_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, std::size_t first,
-                           std::size_t count, void* rows) const = 0;
+  virtual void gather_rows(EndOfRun const& run, std::size_t first, std::size_t count, void* rows) const = 0;
   /// Writes the last activations of all samples, including zeros, to a matrix [samples, outputs] on the device. `ends`:
   /// on the device, by sample, its position, kDeadSample or kSaturatedSample. Does not fence.
-  virtual void write_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
-                          DeviceOutput const& target) const = 0;
+  virtual void write_rows(EndOfRun const& run, int const* ends, DeviceOutput const& target) const = 0;
   /// SampleLeaves::output of all samples of a batch, hashed on the device; `ends` as above. Fences.
-  virtual void digest_outputs(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
-                              SampleNumbers const& samples, std::span<Digest> digests) const = 0;
+  virtual void digest_outputs(EndOfRun const& run, int const* ends, std::span<Digest> digests) const = 0;
 
   /// Copies a rank's neurons to the next tiles of a panel of num_neurons neurons. Does not fence.
   virtual void join_part(Stream const& stream, Panel& panel, RankPart const& part, int num_neurons,

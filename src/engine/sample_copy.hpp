@@ -1,59 +1,23 @@
 #pragma once
 
 #include "core/device_memory.hpp"
-#include "engine/panel.hpp"
+#include "engine/inference.hpp"
+#include "engine/kernel_set.hpp"
 #include "network/sample_set.hpp"
 
+#include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
-
-/// Transfer of numbers to an array on a device: copied in the background through pinned memory as narrower numbers,
-/// then widened on the device. If the device is the host (in place), callers write to the array directly.
-class NumberLane {
-public:
-  NumberLane(DeviceMemory const& memory, bool is_in_place, std::size_t narrow_bytes, std::size_t wide_bytes)
-      : memory_(&memory), is_in_place_(is_in_place), narrow_bytes_(narrow_bytes), wide_bytes_(wide_bytes) {}
-
-  /// Starts a transfer of `count` numbers to an array that has room for them. `uses_numbers`: false if numbers() is not
-  /// used, because send_from() sends all numbers.
-  void begin(Stream const& lane, void* target, std::size_t count, bool uses_numbers = true);
-
-  /// The host memory to which any thread may write the narrow numbers before send().
-  template <class Narrow>
-  Narrow* numbers() const {
-    return static_cast<Narrow*>(put_);
-  }
-
-  /// Starts the copy of numbers [first, first + count). Called by one thread at a time.
-  void send(Stream const& lane, std::size_t first, std::size_t count) const;
-
-  /// Starts the copy of `count` numbers elsewhere on the host, instead of numbers() from `first` on. Called by one
-  /// thread at a time.
-  void send_from(Stream const& lane, void const* from, std::size_t first, std::size_t count) const;
-
-  bool is_narrow() const { return narrow_bytes_ < wide_bytes_; }
-  std::size_t narrow_bytes() const { return narrow_bytes_; }
-  /// The numbers on the device before they are widened, and the array they are widened into.
-  void const* arrived() const { return narrow_.data(); }
-  void* target() const { return target_; }
-  std::size_t count() const { return count_; }
-  std::size_t num_bytes() const { return count_ * narrow_bytes_; }
-
-private:
-  DeviceMemory const* memory_;
-  bool is_in_place_;
-  std::size_t narrow_bytes_, wide_bytes_; ///< bytes of a number
-  DeviceBytes on_host_, narrow_;
-  void* target_ = nullptr;
-  void* put_ = nullptr; ///< the result of numbers()
-  std::size_t count_ = 0;
-};
 
 /// Device arrays for the samples of a batch; they grow if a batch is larger.
 struct SampleArrays {
@@ -87,26 +51,30 @@ public:
   Copied copy(SampleArrays& arrays, SampleBatch const& batch);
 
 private:
-  struct Wanted;
-  struct Chunk;
+  /// Transfer of numbers to an array on the device: copied in the background through pinned memory, as narrower numbers
+  /// if they fit, which are then widened on the device. In place, they are written to the array directly.
+  struct Lane {
+    DeviceBytes on_host, narrow;
+    void* target = nullptr;  ///< the array
+    void* arrival = nullptr; ///< numbers on the device before they are widened
+    void* put = nullptr;     ///< host memory to which threads write the numbers
+    std::size_t count = 0, number_bytes = 0;
+    bool is_narrow = false;
+  };
+  using Jobs = std::vector<std::function<void()>>;
 
   NeuronIndex const* columns_in_place(SampleBatch const& batch) const;
   double const* values_in_place(SampleBatch const& batch) const;
-  void const* copy_one_value(SampleArrays& arrays, SampleBatch const& batch);
-  void make_room(DeviceBytes& array, std::size_t count, std::size_t number_bytes) const;
-  void copy(NumberLane& pointers, NumberLane& columns, SampleArrays const& arrays, SampleBatch const& batch,
-            Wanted const& wanted);
-  bool send_ready(NumberLane& lane, SampleArrays const& arrays, SampleBatch const& batch) const;
-  template <class Work>
-  void run_chunks(std::size_t num_chunks, std::size_t num_numbers, Work const& work) const;
-  std::vector<Chunk> chunks_of_pointers(SampleBatch const& batch) const;
-  std::vector<Chunk> chunks_of_entries(SampleBatch const& batch) const;
-  void cut(std::vector<Chunk>& chunks, Chunk chunk) const;
-  void put_pointers(NumberLane& lane, Chunk const& chunk);
-  void put_columns(NumberLane& lane, Chunk const& chunk);
-  void put_values(Chunk const& chunk);
+  void const* copy_one_value(SampleArrays& arrays, double value);
+  void begin(Lane& lane, DeviceBytes& array, std::size_t count, std::size_t wide_bytes, std::size_t number_bytes);
+  void begin_to_put(Lane& lane) const;
+  void send(Lane const& lane, void const* from, std::size_t first, std::size_t count) const;
+  bool send_ready(Lane const& lane, SampleBatch const& batch) const;
+  void add_pointers(SampleBatch const& batch, Jobs& jobs);
+  void add_entries(SampleBatch const& batch, bool has_columns, bool has_values, Jobs& jobs);
   template <class Number, class NumberAt>
-  void put(NumberLane& lane, Chunk const& chunk, NumberAt const& number_at);
+  void add(Lane const& lane, std::size_t first, std::size_t last, std::size_t place, NumberAt const& number_at,
+           Jobs& jobs);
 
   DeviceMemory const& memory_;
   WidenLaunches widen_;
@@ -117,9 +85,76 @@ private:
   std::atomic<bool> found_infinity_ = false; ///< a value is not finite in the scalar type
   std::unique_ptr<Stream> lane_;
   std::mutex send_guard_;
-  NumberLane pointers_, columns_, values_;
-  NumberLane narrow_pointers_, narrow_columns_;
+  Lane pointers_, columns_, values_;
   std::size_t copied_bytes_ = 0;
+};
+
+/// Converts dense samples on the device into the sparse samples that kernels read. Its arrays grow if a batch has more
+/// samples or nonzero values.
+class DenseSamples {
+public:
+  /// `input_name`: the name of the samples in messages. The kernels must outlive this object.
+  DenseSamples(KernelSet const& kernels, std::string input_name)
+      : kernels_(kernels), input_name_(std::move(input_name)) {}
+
+  /// The samples [samples, neurons] of the rows, valid until the next call. first_sample: the number of the first one.
+  /// Throws InputError, naming the sample, if a value is not finite.
+  SamplesOnDevice read(Stream const& stream, DeviceInput const& rows, SampleIndex first_sample);
+
+private:
+  KernelSet const& kernels_;
+  std::string input_name_;
+  SampleArrays arrays_;
+};
+
+/// Uploads samples to two places on the device, so that another thread can upload the next batch while one is computed.
+class SampleUpload {
+public:
+  static constexpr std::size_t num_places = 2;
+
+  /// `input_name`: the name of the samples in messages. The kernels must outlive this object.
+  SampleUpload(KernelSet const& kernels, std::string const& input_name)
+      : copy_(kernels.memory(), kernels.widen(), kernels.scalar_bytes(), kernels.memory().is_host(), input_name) {}
+
+  /// Bytes on the device for a sample with `entries` entries, both places together.
+  static std::size_t bytes_per_sample(KernelSet const& kernels, std::size_t entries, bool has_one_value) {
+    return SampleCopy::bytes_per_sample(num_places, entries, has_one_value, kernels.scalar_bytes(),
+                                        kernels.memory().is_host());
+  }
+
+  /// Copies samples to a free place on the device; does nothing if both places are in use. Any thread may call it.
+  void upload(SampleBatch const& samples);
+
+  /// Returns these samples on the device, where they stay until release(); uploads them unless upload() did. Discards
+  /// other samples that were uploaded earlier.
+  SamplesOnDevice take(SampleBatch const& samples);
+
+  /// Frees the place of the samples that take() returned last.
+  void release();
+
+  /// The traffic since the last call.
+  SampleTraffic take_traffic();
+
+private:
+  struct Place {
+    std::optional<SampleBatch> batch; ///< the uploaded batch; keeps sets that are read in place alive
+    SampleArrays arrays;
+    SamplesOnDevice samples;
+  };
+
+  Place const* find(SampleBatch const& samples);
+  void give_up_first();
+  void finish_upload(std::size_t num_more, SampleTraffic const& traffic);
+  SampleTraffic fill(Place& place, SampleBatch const& samples);
+
+  SampleCopy copy_;
+  std::mutex guard_; ///< guards the members below, except the place that is being filled
+  std::condition_variable changed_;
+  std::array<Place, num_places> places_;
+  std::size_t first_ = 0;
+  std::size_t num_uploaded_ = 0; ///< places in use, from first_ on
+  bool is_uploading_ = false;
+  SampleTraffic traffic_;
 };
 
 } // namespace varve
