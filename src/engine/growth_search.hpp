@@ -127,7 +127,7 @@ private:
     if (levels_.size() < needed) levels_ = new_numbers<Scalar>(kernels_.memory(), "varve::place_leaf_sums", needed);
     GradientLevels<Scalar> const levels{{levels_, num_places(block), per_run, num_leaves}, {}};
     kernels_.place_gradients(stream_, places, levels.weights);
-    kernels_.add_levels(stream_, levels, totals_[height_], block.first_sum, 0);
+    kernels_.totals(stream_, levels, nullptr, totals_[height_], block.first_sum, 0);
     if (num_micro_batches_ == 1) take_candidates(block);
   }
 

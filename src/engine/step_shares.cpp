@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace varve {
@@ -166,8 +167,7 @@ namespace {
 std::vector<Subtree> subtrees_of_passes(std::size_t first, std::size_t last, std::size_t num_leaves,
                                         std::size_t leaves_per_pass) {
   if (last - first <= leaves_per_pass) return subtrees_of(first, last, num_leaves);
-  std::size_t interval = 1;
-  while (2 * interval <= leaves_per_pass) interval *= 2;
+  std::size_t const interval = std::bit_floor(leaves_per_pass);
   std::vector<Subtree> all;
   for (std::size_t begin = first; begin < last;) {
     std::size_t const end = std::min(last, (begin / interval + 1) * interval);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -67,12 +68,6 @@ std::vector<TrainedFormat> choose_trained_formats(Network const& network, Traini
 
 namespace {
 
-std::size_t largest_power_of_two(std::size_t number) {
-  std::size_t power = 1;
-  while (2 * power <= number) power *= 2;
-  return power;
-}
-
 /// All values of keep_every, ascending, that need fewer bytes than every smaller value.
 std::vector<std::size_t> useful_intervals(TrainingSizes const& sizes) {
   std::vector<std::size_t> intervals = {1};
@@ -92,7 +87,7 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
     throw UsageError("activations can be kept of every layer (1), every second (2) and so on, not of every 0th");
   if (!options.micro_batch) return;
   std::size_t const leaves = *options.micro_batch / sizes.leaf;
-  if (*options.micro_batch % sizes.leaf != 0 || leaves == 0 || leaves != largest_power_of_two(leaves)) {
+  if (*options.micro_batch % sizes.leaf != 0 || !std::has_single_bit(leaves)) {
     throw UsageError(fmt::format("a micro-batch of {} samples was asked for, expected {} times a power of two",
                                  *options.micro_batch, sizes.leaf));
   }
@@ -118,7 +113,7 @@ bool fits(TrainingPlan& plan, TrainingSizes const& sizes, std::vector<StreamedSi
       }
     }
     if (leaves == 1 || options.micro_batch) return false;
-    leaves = largest_power_of_two(leaves - 1);
+    leaves = std::bit_floor(leaves - 1);
   }
 }
 
@@ -188,8 +183,7 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
     widest = std::max(widest, layer.num_inputs());
     places += layer.num_inputs() * layer.num_outputs();
   }
-  std::size_t tree_levels = 1;
-  while (std::size_t{1} << (tree_levels - 1) < num_leaves) ++tree_levels;
+  std::size_t const tree_levels = static_cast<std::size_t>(std::bit_width(std::bit_ceil(num_leaves)));
   GrowthLimits limits;
   // at most two numbers per leaf in the tree over leaves, one per level in the tree over micro-batches, and the total
   limits.bytes_per_sum = (2 * num_leaves + tree_levels + 1) * scalar_bytes;
@@ -201,64 +195,19 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
 
 namespace {
 
-/// The series of a network if the sums of all gradients are adjacent, which gives the longest series.
-template <class Scalar>
-SeriesRule series_of(TrainingKernels<Scalar> const& kernels, Network const& network,
-                     std::vector<TrainedFormat> const& formats) {
-  std::vector<SeriesLayer> layers;
-  SeriesLayer next;
-  for (std::size_t number = 0; number < formats.size(); ++number) {
-    auto const& layer = network.layers()[number];
-    next.num_inputs = layer.num_inputs();
-    next.num_outputs = layer.num_outputs();
-    next.num_edges = layer.num_edges();
-    next.has_dense_forward = formats[number].has_dense_forward;
-    next.has_dense_backward = formats[number].has_dense_backward;
-    layers.push_back(next);
-    next.first_weight_sum += next.num_edges;
-    next.first_bias_sum += next.num_outputs;
-  }
-  return series_rule(kernels.traits(), std::move(layers));
-}
-
 /// Upper bound in bytes of the device memory for sums of leaves, with strips of this size.
 template <class Scalar>
-std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, Network const& network, std::size_t num_leaves,
-                            std::vector<TrainedFormat> const& formats, std::size_t strip_size) {
-  std::map<std::tuple<std::size_t, std::size_t, bool>, std::size_t> max_edges; // by inputs, outputs and format
-  for (std::size_t number = 0; number < formats.size(); ++number) {
-    auto const& layer = network.layers()[number];
-    auto& edges = max_edges[{layer.num_inputs(), layer.num_outputs(), formats[number].has_dense_backward}];
-    edges = std::max(edges, static_cast<std::size_t>(layer.num_edges()));
+std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, std::vector<TrainedShape> const& layers,
+                            std::size_t num_leaves, std::size_t strip_size) {
+  std::map<std::tuple<std::size_t, std::size_t, bool>, TrainedShape> largest; // by inputs, outputs and format
+  for (auto const& layer : layers) {
+    auto& shape = largest[{layer.num_inputs, layer.num_outputs, layer.format.has_dense_backward}];
+    if (layer.num_edges >= shape.num_edges) shape = layer;
   }
   std::size_t most = 0;
-  for (auto const& [shape, edges] : max_edges) {
-    auto const& [inputs, outputs, is_dense] = shape;
-    most = std::max(most,
-                    LeafLevels<Scalar>::max_bytes(kernels, inputs, outputs, edges, is_dense, strip_size, num_leaves));
-  }
+  for (auto const& [key, layer] : largest)
+    most = std::max(most, LeafLevels<Scalar>::max_bytes(kernels, layer, strip_size, num_leaves));
   return most;
-}
-
-/// Device memory in bytes for layers that are streamed in strips of this size, and their gradients.
-template <class Scalar>
-std::size_t bytes_of_stream(Network const& network, std::vector<TrainedFormat> const& formats, std::size_t strip_size) {
-  std::size_t most = 0;
-  for (auto const& layer : network.layers())
-    most = std::max(most, std::min(layer.num_edges(), strip_size) + layer.num_outputs());
-  return LayerStream<Scalar>::bytes_for(network, formats, strip_size) + most * sizeof(Scalar);
-}
-
-/// The weights and rows of each layer, in the direction that has more.
-std::vector<std::size_t> costs_of_layers(Network const& network, std::vector<TrainedFormat> const& formats) {
-  std::vector<std::size_t> costs;
-  for (std::size_t number = 0; number < formats.size(); ++number) {
-    auto const& layer = network.layers()[number];
-    std::size_t const places = layer.num_inputs() * layer.num_outputs();
-    costs.push_back(std::max((formats[number].has_dense_forward ? places : layer.num_edges()) + layer.num_outputs(),
-                             (formats[number].has_dense_backward ? places : layer.num_edges()) + layer.num_inputs()));
-  }
-  return costs;
 }
 
 /// Device memory in bytes for the gradients of free places.
@@ -273,13 +222,10 @@ std::size_t bytes_of_growth(Network const& network, TrainingOptions const& optio
 
 /// Bytes for sums of subtrees that are sent and received, with equal shares, and for arrays that other ranks read.
 template <class Scalar>
-std::size_t bytes_of_exchange(Network const& network, std::size_t leaves, std::size_t ranks, bool reads_peers) {
-  std::size_t num_edges = 0;
-  std::size_t num_outputs = 0;
-  for (auto const& layer : network.layers()) {
-    num_edges += layer.num_edges();
-    num_outputs += layer.num_outputs();
-  }
+std::size_t bytes_of_exchange(std::vector<TrainedShape> const& layers, std::size_t leaves, std::size_t ranks,
+                              bool reads_peers) {
+  std::size_t const num_edges = layers.back().first_weight_sum + layers.back().num_edges;
+  std::size_t const num_outputs = layers.back().first_bias_sum + layers.back().num_outputs;
   std::size_t const num_sums = num_edges + num_outputs;
   auto const cuts = LeafShares(ranks, {}).cuts(leaves);
   std::size_t subtrees = 0;
@@ -310,23 +256,27 @@ TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network co
   sizes.scalar_bytes = sizeof(Scalar);
   std::size_t const ranks = num_ranks(options);
   std::size_t leaves = num_leaves<Scalar>(options.batch);
-  std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(network, options.optimizer, ranks, formats);
+  auto const layers = shapes_of(network, formats);
+  std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(layers, options.optimizer, ranks);
   if (ranks > 1) { // a fourth more than equal shares; larger shares need several passes
-    of_weights += bytes_of_exchange<Scalar>(network, leaves, ranks, options.reads_peers);
+    of_weights += bytes_of_exchange<Scalar>(layers, leaves, ranks, options.reads_peers);
     leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
     options.batch = std::min(options.batch, leaves * sizes.leaf);
   }
   std::size_t const of_growth = bytes_of_growth<Scalar>(network, options);
-  auto const of_levels = [&](std::size_t size) { return bytes_of_levels(kernels, network, leaves, formats, size); };
-  auto const series = series_of(kernels, network, formats);
+  auto const of_levels = [&](std::size_t size) { return bytes_of_levels(kernels, layers, leaves, size); };
+  auto const series = series_rule(kernels.traits(), layers); // adjacent sums give the longest series
   using Levels = LeafLevels<Scalar>;
   std::size_t const of_layer = of_levels(kWholeLayers);
   sizes.weight_bytes =
       of_weights + of_growth + of_layer + Levels::max_bytes_of_series(kernels, series.max_sums(), leaves);
   sizes.group_bytes = Levels::max_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
-  auto const costs = costs_of_layers(network, formats);
+  std::vector<std::size_t> costs; // weights and rows of each layer, in the direction that has more
+  for (auto const& layer : layers)
+    costs.push_back(
+        std::max(layer.num_forward_weights() + layer.num_outputs, layer.num_backward_weights() + layer.num_inputs));
   for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
-    sizes.streamed.push_back({size, bytes_of_stream<Scalar>(network, formats, size) + of_growth + of_levels(size)});
+    sizes.streamed.push_back({size, LayerStream<Scalar>::bytes_for(layers, size) + of_growth + of_levels(size)});
   sizes.streamed_host_bytes = of_weights;
   auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
   auto plan = plan_training(sizes, options, limits);

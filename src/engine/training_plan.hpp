@@ -20,7 +20,7 @@ inline std::size_t num_ranks(TrainingOptions const& options) {
 /// UsageError if options.format is neither dense nor csr.
 std::vector<TrainedFormat> choose_trained_formats(Network const& network, TrainingOptions const& options);
 
-/// Size of the strips in which layers may be streamed (engine/layer_strips.hpp), and the device memory of streaming
+/// Size of the strips in which layers may be streamed (engine/trained_layers.hpp), and the device memory of streaming
 /// that does not depend on the micro-batch.
 struct StreamedSize {
   std::size_t strip_size = kWholeLayers;

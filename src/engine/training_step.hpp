@@ -1,7 +1,6 @@
 #pragma once
 
 #include "core/runtime.hpp"
-#include "engine/layer_series.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"
 #include "engine/micro_batch.hpp"
@@ -66,21 +65,10 @@ private:
   std::vector<Panel> kept_, between_;
 };
 
-/// The rule that forms series of neighbouring layers on a device.
-inline SeriesRule series_rule(TrainingTraits const& traits, std::vector<SeriesLayer> layers) {
-  return {std::move(layers), traits.series_sums, traits.launch_edges, traits.num_processors};
-}
-
-/// The same for the layers of weights.
-template <class Scalar>
-SeriesRule series_rule_of(TrainingTraits const& traits, TrainedWeights<Scalar> const& weights) {
-  std::vector<SeriesLayer> layers;
-  for (auto const& layer : weights.layers()) {
-    layers.push_back({static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
-                      layer.edges.num_edges(), layer.first_weight_sum, layer.first_bias_sum,
-                      layer.format.has_dense_forward, layer.format.has_dense_backward});
-  }
-  return series_rule(traits, std::move(layers));
+/// The rule that forms series of these neighbouring layers on a device.
+template <class Layers>
+SeriesRule series_rule(TrainingTraits const& traits, Layers const& layers) {
+  return {{layers.begin(), layers.end()}, traits.series_sums, traits.launch_edges, traits.num_processors};
 }
 
 /// Forward and backward passes of micro-batches through a network, whose weights are on the device or, depending on the
@@ -106,7 +94,7 @@ public:
         trace_(kernels.memory(), widths_, max_leaves_, plan.keep_every),
         strip_size_(plan.streams_weights ? plan.strip_size : kWholeLayers),
         strips_(weights.layers(), strip_size_),
-        series_rule_(series_rule_of(kernels.traits(), weights)),
+        series_rule_(series_rule(kernels.traits(), weights.layers())),
         series_(kernels.new_series()) {
     auto const& memory = kernels.memory();
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
@@ -116,7 +104,6 @@ public:
                                  plan.group_bytes > 0 ? weights.layers().size() : 1);
     if (!plan.streams_weights) return;
     stream_.emplace(memory, host, weights, strips_, strip_size_);
-    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", max_sums_of(weights, strip_size_));
   }
 
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
@@ -125,7 +112,7 @@ public:
   /// Call after the patterns of the weights have changed.
   void take_patterns() {
     if (series_) series_->forget();
-    series_rule_ = series_rule_of(kernels_.traits(), *weights_);
+    series_rule_ = series_rule(kernels_.traits(), weights_->layers());
     if (strip_size_ == kWholeLayers) return;
     strips_ = LayerStrips(weights_->layers(), strip_size_);
     levels_ = {}; // memory of the old levels is freed before new ones are allocated
@@ -181,7 +168,7 @@ public:
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(stream, {number, backward_use, strip});
         for (auto const& subtree : subtrees)
-          backward_strip(stream, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+          backward_strip(stream, number, layer, subtree, current, sums[subtree.place]);
         prefetch_after(number, strip);
         if (before) end_strip(before->first,
                               before->second); // while the device computes this strip
@@ -206,8 +193,9 @@ public:
       visit(number, trace_.panel(number), errors_[current], batch_.num_positions());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(stream, {number, backward_use, strip});
+        auto const levels = levels_.of(weights_->layers()[number], layer.strip, all.num_leaves);
         kernels_.backward(stream, weights_->layers()[number], layer, activation_before(number),
-                          panels_of(number, layer.strip, all, errors_[current], errors_[1 - current]));
+                          panels_of(number, levels, all, current));
         prefetch_after(number, strip);
       }
     }
@@ -243,14 +231,6 @@ private:
       prefetch(trace_.is_there(number - 1) ? LayerUse{number - 1, backward_use}
                                            : LayerUse{trace_.kept_before(number - 1), forward_use});
     }
-  }
-
-  static std::size_t max_sums_of(Weights const& weights, std::size_t strip_size) {
-    std::size_t most = 0;
-    for (auto const& layer : weights.layers())
-      most =
-          std::max(most, std::min(layer.edges.num_edges(), strip_size) + static_cast<std::size_t>(layer.num_outputs));
-    return most;
   }
 
   /// next: the strip that is used after the layer.
@@ -317,12 +297,12 @@ private:
                        int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& top = weights_->layers()[last];
-    auto const levels = levels_.of_series(
-        top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
-        top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
+    auto const levels =
+        levels_.of_series(top.first_weight_sum + top.num_edges - begin.first_weight_sum,
+                          top.first_bias_sum + top.num_outputs - begin.first_bias_sum, subtree.num_leaves);
     SeriesPart const part{first, last, subtree.first_leaf, subtree.num_leaves, batch_.num_positions(), current};
     series_->backward(stream, weights_->layers(), part, panels_of_series(subtree, top.num_outputs), levels);
-    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.totals(stream, levels, nullptr, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The first layer of the group that ends with `last` and whose inputs the trace holds (LeafLevels): layers of one
@@ -337,9 +317,8 @@ private:
     auto const& layer = weights_->layers()[number];
     auto const& next = weights_->layers()[number + 1];
     return layer.num_inputs == next.num_outputs && layer.num_outputs == next.num_outputs &&
-           layer.format.has_dense_backward == next.format.has_dense_backward && layer.dense_places.size() == 0 &&
-           next.dense_places.size() == 0 && layer.first_weight_sum + layer.edges.num_edges() == next.first_weight_sum &&
-           layer.first_bias_sum + static_cast<std::size_t>(layer.num_outputs) == next.first_bias_sum;
+           layer.format.has_dense_backward == next.format.has_dense_backward && !layer.has_gaps_backward() &&
+           !next.has_gaps_backward() && layer.is_before(next);
   }
 
   /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and sums of gradients.
@@ -348,26 +327,20 @@ private:
                       int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& end = weights_->layers()[last];
-    auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
-    if (first == last) {
-      Layer const arrays = on_device(stream, {last, backward_use});
-      auto const panels = panels_of(last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
-      kernels_.backward(stream, end, arrays, activation_before(last), panels);
-      kernels_.totals(stream, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
-                      end.first_bias_sum);
-      return;
+    auto levels = levels_.of(end, strips_.of({last, backward_use}), subtree.num_leaves);
+    if (first < last) {
+      levels.weights.num_sums = end.first_weight_sum + end.num_edges - begin.first_weight_sum;
+      levels.bias.num_sums = end.first_bias_sum + end.num_outputs - begin.first_bias_sum;
     }
-    auto const levels = levels_.of_group(
-        end, strip_of(last), end.first_weight_sum + end.edges.num_edges() - begin.first_weight_sum,
-        end.first_bias_sum + static_cast<std::size_t>(end.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
     for (std::size_t number = last + 1; number-- > first; current = 1 - current) {
       auto const& layer = weights_->layers()[number];
-      auto panels = panels_of(number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
-      panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
-                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-      kernels_.backward(stream, layer, on_device(stream, {number, backward_use}), activation_before(number), panels);
+      Layer const arrays = on_device(stream, {number, backward_use});
+      GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+      kernels_.backward(stream, layer, arrays, activation_before(number), panels_of(number, own, subtree, current));
     }
-    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.totals(stream, levels, end.has_gaps_backward() ? &end.dense_places : nullptr, sums, begin.first_weight_sum,
+                    begin.first_bias_sum);
   }
 
   /// The activation of the layer before; null for layer 0.
@@ -376,44 +349,42 @@ private:
   }
 
   /// The lines of a panel of `width` neurons from the subtree's first leaf on.
-  static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
+  static Panel lines_of(Panel const& panel, PassSubtree const& subtree, std::size_t width) {
     if (subtree.first_leaf == 0) return panel;
-    auto const lines = static_cast<std::size_t>(width);
-    std::size_t const first = subtree.first_leaf * lines;
-    return panel.part(first, first + subtree.num_leaves * lines);
+    std::size_t const first = subtree.first_leaf * width;
+    return panel.part(first, first + subtree.num_leaves * width);
   }
 
   /// Errors of a streamed strip's inputs, except for the first layer, and sums of gradients over a subtree, which are
   /// copied to the host.
   void backward_strip(Stream const& stream, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
-                      Panel const& errors, Panel const& input_errors, Sums const& sums) {
+                      int current, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
     auto const& strip = arrays.strip;
-    auto const panels = panels_of(number, strip, subtree, errors, input_errors);
-    kernels_.backward(stream, layer, arrays, activation_before(number), panels);
-    kernels_.totals(stream, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
-    copy_back(stream, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
-    copy_back(stream, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
+    auto const levels = levels_.of(layer, strip, subtree.num_leaves);
+    kernels_.backward(stream, layer, arrays, activation_before(number), panels_of(number, levels, subtree, current));
+    auto const& gradients = stream_->gradients();
+    kernels_.totals(stream, levels, layer.has_gaps_backward() ? &arrays.places : nullptr, gradients, 0,
+                    strip.num_edges);
+    auto const copy_back = [&](std::size_t place, std::size_t first, std::size_t count) {
+      if (count > 0) stream.copy_to_host(sums.data() + place, gradients.data() + first, count * sizeof(Scalar));
+    };
+    copy_back(layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
+    copy_back(layer.first_bias_sum, strip.num_edges, levels.bias.num_sums);
   }
 
-  /// Copies `count` gradients of the streamed strip, from `first` on, to the sums on the host. Does not fence.
-  void copy_back(Stream const& stream, Sums const& sums, std::size_t place, std::size_t first,
-                 std::size_t count) const {
-    if (count == 0) return;
-    stream.copy_to_host(sums.data() + place, gradients_.data() + first, count * sizeof(Scalar));
-  }
-
-  /// The lines of a subtree's leaves that the backward pass of a strip of a layer reads and writes.
-  BackwardPanels<Scalar> panels_of(std::size_t number, LayerStrip const& strip, PassSubtree const& subtree,
-                                   Panel const& errors, Panel const& input_errors) const {
+  /// The lines of a subtree's leaves that the backward pass of a layer reads and writes. errors_[current] holds the
+  /// errors of its outputs.
+  BackwardPanels<Scalar> panels_of(std::size_t number, GradientLevels<Scalar> const& levels, PassSubtree const& subtree,
+                                   int current) const {
     auto const& layer = weights_->layers()[number];
-    return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(layer, strip, subtree.num_leaves),
-            batch_.num_positions()};
+    return {lines_of(trace_.panel(number), subtree, layer.num_inputs),
+            lines_of(errors_[current], subtree, layer.num_outputs),
+            lines_of(errors_[1 - current], subtree, layer.num_inputs), levels, batch_.num_positions()};
   }
 
   /// The lines of a subtree in the panels of a series of layers of this width.
-  SeriesPanels<Scalar> panels_of_series(PassSubtree const& subtree, int width) const {
+  SeriesPanels<Scalar> panels_of_series(PassSubtree const& subtree, std::size_t width) const {
     auto const inputs_of = [this, subtree, width](std::size_t layer) {
       return lines_of(trace_.panel(layer), subtree, width);
     };
@@ -431,7 +402,6 @@ private:
   SeriesRule series_rule_;
   std::unique_ptr<SeriesPasses<Scalar>> series_; ///< null if the device computes no series
   std::optional<LayerStream<Scalar>> stream_;    ///< only if weights are streamed
-  DeviceNumbers<Scalar> gradients_;              ///< gradients of the streamed strip
   Panel errors_[2];
   LeafLevels<Scalar> levels_;
 };
