@@ -79,12 +79,7 @@ public:
         num_micro_batches_(num_micro_batches),
         best_(counts.begin(), counts.end()) {
     std::vector<bool> growing;
-    for (std::size_t number = 0; number < counts.size(); ++number) {
-      auto const& pattern = kept.layers()[number].weights;
-      growing.push_back(counts[number] > 0);
-      num_inputs_.push_back(pattern.num_columns);
-      num_outputs_.push_back(pattern.num_rows);
-    }
+    for (auto const count : counts) growing.push_back(count > 0);
     blocks_ = growth_passes(kept, growing, limits.max_sums, num_micro_batches == 1);
     for (auto const& pass : blocks_)
       for (auto const& block : pass) max_sums_ = std::max(max_sums_, block.first_sum + num_places(block));
@@ -116,7 +111,8 @@ public:
   }
 
 private:
-  std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
+  SparseMatrix const& pattern_of(GrowthBlock const& block) const { return kept_->layers()[block.layer].weights; }
+  std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * pattern_of(block).num_columns; }
 
   /// Computes the sums of a block over the present micro-batch; takes its candidates if this is the whole mini-batch.
   void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_positions) {
@@ -141,12 +137,12 @@ private:
   }
 
   /// The edges of a layer that keep their places. Only those of one layer are on the device at a time.
-  RowsOnDevice const& kept_edges_of(std::size_t layer) {
-    if (layer_on_device_ == layer) return kept_edges_;
-    auto const& pattern = kept_->layers()[layer].weights;
+  RowsOnDevice const& kept_edges_of(GrowthBlock const& block) {
+    if (layer_on_device_ == block.layer) return kept_edges_;
+    auto const& pattern = pattern_of(block);
     kept_edges_ = {};
     kept_edges_ = upload_rows(kernels_.memory(), "varve::kept_edges", pattern.row_pointers, pattern.column_indices);
-    layer_on_device_ = layer;
+    layer_on_device_ = block.layer;
     return kept_edges_;
   }
 
@@ -154,8 +150,8 @@ private:
                                  int num_positions) const {
     return {inputs,
             errors,
-            static_cast<int>(num_inputs_[block.layer]),
-            static_cast<int>(num_outputs_[block.layer]),
+            static_cast<int>(pattern_of(block).num_columns),
+            static_cast<int>(pattern_of(block).num_rows),
             static_cast<int>(block.first_output),
             static_cast<int>(block.num_outputs),
             num_positions};
@@ -164,7 +160,7 @@ private:
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
     std::size_t const num_listed =
-        kernels_.list_free_places(stream_, kept_edges_of(block.layer), place_block(block, {}, {}, 0),
+        kernels_.list_free_places(stream_, kept_edges_of(block), place_block(block, {}, {}, 0),
                                   totals_[0].part(block.first_sum, block.first_sum + num_places(block)),
                                   static_cast<Scalar>(best.limit().value_or(-1.0)), places_, magnitudes_);
     auto const places = download(kernels_.memory(), places_.part(0, num_listed));
@@ -173,7 +169,7 @@ private:
     candidates.reserve(places.size());
     for (std::size_t i = 0; i < places.size(); ++i)
       candidates.push_back(
-          {block.first_output * num_inputs_[block.layer] + places[i], static_cast<double>(magnitudes[i])});
+          {block.first_output * pattern_of(block).num_columns + places[i], static_cast<double>(magnitudes[i])});
     best.add(candidates);
   }
 
@@ -185,8 +181,7 @@ private:
   std::size_t num_micro_batches_;
   std::vector<BestCandidates> best_; ///< [layer]
   RowsOnDevice kept_edges_;
-  std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
-  std::vector<std::size_t> num_inputs_, num_outputs_;
+  std::optional<std::size_t> layer_on_device_;   ///< the layer of kept_edges_
   std::vector<std::vector<GrowthBlock>> blocks_; ///< [pass]
   std::size_t max_sums_ = 0;
   std::vector<Array<Scalar>> totals_; ///< sums over subtrees of micro-batches: a stack

@@ -295,14 +295,11 @@ private:
     if (is_step && shared_) times_.compute_seconds += own.seconds;
     if (!shared_) return sum_of(own);
     Stopwatch const time;
-    auto const ranks = gather(*options_.exchange, own);
+    std::vector<double> seconds;
+    auto const all = gather(*options_.exchange, own, seconds);
     times_.wait_seconds += time.seconds();
-    if (is_step && times_.num_steps > 1) {
-      std::vector<double> seconds;
-      for (auto const& rank : ranks) seconds.push_back(rank.seconds);
-      shares_.measure(seconds, cuts);
-    }
-    return sum_of(joined(ranks));
+    if (is_step && times_.num_steps > 1) shares_.measure(seconds, cuts);
+    return sum_of(all);
   }
 
   SampleRowsOnDevice<Scalar> rows_on_device(SparseMatrix const& matrix) const {

@@ -4,8 +4,8 @@
 #include "core/runtime.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"
+#include "engine/shared_step.hpp"
 #include "engine/step_shares.hpp"
-#include "engine/step_transport.hpp"
 #include "engine/training_step.hpp"
 #include "network/representable.hpp"
 
