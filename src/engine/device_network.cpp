@@ -24,120 +24,48 @@ namespace {
 
 constexpr std::size_t layers_at_a_time = 16;
 
-/// Cuts layers of which a device cannot hold two into strips, in the plan and in the store.
-class StripCutter {
-public:
-  /// All must outlive this object. The store must hold all layers, `planned` their choices.
-  StripCutter(KernelSet const& kernels, LayerChooser const& chooser, LayerStore& store,
-              std::vector<PlannedLayer>& planned)
-      : kernels_(kernels), chooser_(chooser), store_(store), planned_(planned) {}
-
-  /// Throws ResourceError, naming the needed memory, if not even the smallest strips fit.
-  void cut(NetworkSource const& source) {
-    auto const numbers = store_.layers_too_large();
-    for (std::size_t const number : numbers) {
-      Layer const layer = source.layer(number);
-      if (2 * min_bytes(layer, number) > store_.room_for_stream().most) refuse(source, numbers);
-      cut_layer(layer, number);
-    }
-  }
-
-private:
-  std::size_t min_bytes(Layer const& layer, std::size_t number) const {
-    return min_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
-  }
-
-  /// Throws the error that names the memory needed by the layers of these numbers.
-  [[noreturn]] void refuse(NetworkSource const& source, std::vector<std::size_t> const& numbers) const {
-    std::size_t most = 0;
-    std::size_t largest = 0;
-    for (std::size_t const number : numbers) {
-      std::size_t const bytes = min_bytes(source.layer(number), number);
-      if (bytes > most) largest = number;
-      most = std::max(most, bytes);
-    }
-    strips_exceed_memory(store_.need_of(largest, most));
-  }
-
-  void cut_layer(Layer const& layer, std::size_t number) {
-    constexpr std::size_t strips_at_a_time = 16;
-    PlannedLayer& planned = planned_[number];
-    std::size_t const most = std::max(max_strip_bytes(store_.room_for_stream()), min_bytes(layer, number));
-    planned.choice = chooser_.in_strips(layer, planned.choice);
-    auto const strips = cut_into_strips(layer.weights, chooser_.strip_shape(layer, planned.choice), most);
-    for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {
-      std::size_t const count = std::min(strips_at_a_time, strips.size() - first);
-      std::vector<Layer> parts(count);
-      std::vector<std::unique_ptr<EncodedLayer>> encoded(count);
-      for_each_on_host_threads(count, [&](std::size_t i) {
-        parts[i] = layer_of(layer, strips[first + i]);
-        encoded[i] = kernels_.encode(parts[i], {planned.choice, {}, {}});
-      });
-      for (std::size_t i = 0; i < count; ++i) {
-        store_.place_strip(number, parts[i], *encoded[i]);
-        planned.strips.push_back({strips[first + i], chooser_.of_strip(parts[i], planned.choice)});
-      }
-    }
-  }
-
-  KernelSet const& kernels_;
-  LayerChooser const& chooser_;
-  LayerStore& store_;
-  std::vector<PlannedLayer>& planned_;
-};
-
 /// Makes the image of a layer or of a strip again, for a host that cannot keep it. Keeps the layer that it read last
 /// until its last strip was made. Several threads may call it at a time.
 class PieceMaker {
 public:
   /// Kernels and chooser must outlive this object.
   PieceMaker(KernelSet const& kernels, LayerChooser const& chooser, std::shared_ptr<NetworkSource const> source,
-             std::vector<PlannedLayer> const& planned)
-      : kernels_(&kernels), chooser_(&chooser), source_(std::move(source)), last_(std::make_shared<LastLayer>()) {
-    for (auto const& layer : planned) cuts_.push_back({layer.choice, layer.strips});
-  }
+             std::vector<PlannedLayer> planned)
+      : kernels_(kernels), chooser_(chooser), source_(std::move(source)), planned_(std::move(planned)) {}
 
-  std::vector<unsigned char> operator()(LayerStore::Piece const& piece) const {
-    auto const& [choice, strips] = cuts_[piece.layer];
-    if (strips.empty()) {
+  std::vector<unsigned char> make(LayerStore::Piece const& piece) {
+    auto const& planned = planned_[piece.layer];
+    if (planned.strips.empty()) {
       Layer const layer = source_->layer(piece.layer);
-      return image_of(layer, chooser_->choose(layer, piece.layer));
+      return image_of(layer, chooser_.choose(layer, piece.layer));
     }
-    auto const whole = layer_to_cut(piece.layer, piece.strip + 1 == strips.size());
-    return image_of(layer_of(*whole, strips[piece.strip].outputs), {choice, {}, {}});
+    auto const whole = layer_to_cut(piece.layer, piece.strip + 1 == planned.strips.size());
+    return image_of(layer_of(*whole, planned.strips[piece.strip].outputs), {planned.choice, {}, {}});
   }
 
 private:
-  struct Cut {
-    LayerChoice choice;
-    std::vector<PlannedStrip> strips;
-  };
-  struct LastLayer {
-    std::mutex guard; ///< guards the members below
-    std::size_t number = 0;
-    std::shared_ptr<Layer const> layer; ///< null: none is kept
-  };
-
   std::vector<unsigned char> image_of(Layer const& layer, Encoding encoding) const {
-    return kernels_->place_in_image(layer, *kernels_->encode(layer, std::move(encoding))).image;
+    return kernels_.place_in_image(layer, *kernels_.encode(layer, std::move(encoding))).image;
   }
 
   /// The whole layer, read again unless it was the last one. is_last: the caller needs the last strip of the layer.
-  std::shared_ptr<Layer const> layer_to_cut(std::size_t number, bool is_last) const {
-    std::lock_guard const lock(last_->guard);
-    if (!last_->layer || last_->number != number) {
-      last_->layer = nullptr; // frees it before another is read
-      last_->layer = std::make_shared<Layer const>(source_->layer(number));
-      last_->number = number;
+  std::shared_ptr<Layer const> layer_to_cut(std::size_t number, bool is_last) {
+    std::lock_guard const lock(guard_);
+    if (!last_ || last_number_ != number) {
+      last_ = nullptr; // frees it before another is read
+      last_ = std::make_shared<Layer const>(source_->layer(number));
+      last_number_ = number;
     }
-    return is_last ? std::exchange(last_->layer, nullptr) : last_->layer;
+    return is_last ? std::exchange(last_, nullptr) : last_;
   }
 
-  KernelSet const* kernels_;
-  LayerChooser const* chooser_;
+  KernelSet const& kernels_;
+  LayerChooser const& chooser_;
   std::shared_ptr<NetworkSource const> source_;
-  std::vector<Cut> cuts_;
-  std::shared_ptr<LastLayer> last_; ///< shared between copies of the function object
+  std::vector<PlannedLayer> planned_;
+  std::mutex guard_; ///< guards the members below
+  std::size_t last_number_ = 0;
+  std::shared_ptr<Layer const> last_; ///< null: none is kept
 };
 
 } // namespace
@@ -283,10 +211,58 @@ void DeviceNetwork::add_first(Layer const& layer) {
   one_value_choice_ = first.choice;
 }
 
+/// The bytes of the smallest strips of a layer.
+std::size_t DeviceNetwork::min_bytes(Layer const& layer, std::size_t number) const {
+  return min_strip_bytes(layer.weights, chooser_.strip_shape(layer, planned_[number].choice));
+}
+
+/// Cuts layers of which the device cannot hold two into strips, in the plan and in the store. Throws ResourceError,
+/// naming the needed memory, if not even the smallest strips fit.
+void DeviceNetwork::cut_large_layers() {
+  auto const numbers = store_.layers_too_large();
+  for (std::size_t const number : numbers) {
+    Layer const layer = source_->layer(number);
+    if (2 * min_bytes(layer, number) > store_.room_for_stream().most) refuse_strips(numbers);
+    cut_layer(layer, number);
+  }
+}
+
+/// Throws the error that names the memory needed by the layers of these numbers.
+void DeviceNetwork::refuse_strips(std::vector<std::size_t> const& numbers) const {
+  std::pair<std::size_t, std::size_t> most; // bytes, layer
+  for (std::size_t const number : numbers) {
+    std::size_t const bytes = min_bytes(source_->layer(number), number);
+    if (bytes > most.first) most = {bytes, number};
+  }
+  strips_exceed_memory(store_.need_of(most.second, most.first));
+}
+
+void DeviceNetwork::cut_layer(Layer const& layer, std::size_t number) {
+  constexpr std::size_t strips_at_a_time = 16;
+  PlannedLayer& planned = planned_[number];
+  std::size_t const most = std::max(max_strip_bytes(store_.room_for_stream()), min_bytes(layer, number));
+  planned.choice = chooser_.in_strips(layer, planned.choice);
+  auto const strips = cut_into_strips(layer.weights, chooser_.strip_shape(layer, planned.choice), most);
+  for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {
+    std::size_t const count = std::min(strips_at_a_time, strips.size() - first);
+    std::vector<Layer> parts(count);
+    std::vector<std::unique_ptr<EncodedLayer>> encoded(count);
+    for_each_on_host_threads(count, [&](std::size_t i) {
+      parts[i] = layer_of(layer, strips[first + i]);
+      encoded[i] = kernels_.encode(parts[i], {planned.choice, {}, {}});
+    });
+    for (std::size_t i = 0; i < count; ++i) {
+      store_.place_strip(number, parts[i], *encoded[i]);
+      planned.strips.push_back({strips[first + i], chooser_.of_strip(parts[i], planned.choice)});
+    }
+  }
+}
+
 void DeviceNetwork::finish() {
-  if (cuts_layers_) StripCutter(kernels_, chooser_, store_, planned_).cut(*source_);
+  if (cuts_layers_) cut_large_layers();
   if (!planned_.front().strips.empty()) one_value_way_ = FirstLayerInput::tiles; // kernels of strips read tiles
-  store_.finish(PieceMaker(kernels_, chooser_, source_, planned_));
+  store_.finish([maker = std::make_shared<PieceMaker>(kernels_, chooser_, source_, planned_)](
+                    LayerStore::Piece const& piece) { return maker->make(piece); });
   bool const needs_copy = one_value_way_ == FirstLayerInput::bits || one_value_way_ == FirstLayerInput::counts;
   if (needs_copy && store_.first(one_value_way_) == nullptr)
     one_value_way_ = FirstLayerInput::tiles; // there was no memory for the copy

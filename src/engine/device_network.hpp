@@ -80,6 +80,10 @@ private:
   void take_in(Layer const& layer, PlannedLayer planned);
   void add_first(Layer const& layer);
   bool has_copy_for_entries(std::size_t num_samples);
+  std::size_t min_bytes(Layer const& layer, std::size_t number) const;
+  void cut_large_layers();
+  [[noreturn]] void refuse_strips(std::vector<std::size_t> const& numbers) const;
+  void cut_layer(Layer const& layer, std::size_t number);
   void finish();
   void form_launches();
   std::unique_ptr<Launch> launch_of(Step const& step) const;
