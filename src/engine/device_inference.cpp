@@ -211,18 +211,6 @@ using ReadyStep = DeviceNetwork::ReadyStep;
 constexpr std::size_t steps_at_a_time = 32;
 constexpr std::size_t max_recorded = 1U << 17; ///< with more samples, Kokkos's scan lists live samples
 
-void forward(Stream const& stream, ReadyStep const& step, Panel& panel) {
-  step.work->forward(stream, panel, step.hand_over);
-}
-
-/// Computes this rank's neurons without listing live samples, which are known only after the ranks' parts are joined.
-void forward_part(Stream const& stream, ReadyStep const& step, Panel& panel) {
-  HandOver hand_over;
-  hand_over.lists_live = false;
-  hand_over.tile_samples = step.work->tile_samples();
-  step.work->forward(stream, panel, hand_over);
-}
-
 /// By layer: samples of the tiles that its step writes.
 std::vector<int> tile_samples(std::vector<ReadyStep> const& steps) {
   std::vector<int> samples;
@@ -284,14 +272,10 @@ public:
          ++number) {
       lists_before_.push_back(panel.num_lists());
       network.acquire(stream, steps[number]); // the step's weights are on the device from here on
-      if (gather == nullptr) {
-        forward(stream, steps[number], panel); // sparse product, bias, activation; then dead samples leave
-      } else {
-        forward_part(stream, steps[number], panel); // sparse product, bias, activation for this rank's neurons
-        if (steps[number].step.ends_layer())
-          gather->gather(stream, panel, steps[number].step.first_layer, steps[number].hand_over.tile_samples,
-                         steps[number].hand_over.keeps_dead);
-      }
+      auto const& [step, work, hand_over] = steps[number];
+      work->forward(stream, panel, hand_over); // sparse product, bias, activation; then dead samples leave
+      if (gather != nullptr && step.ends_layer())
+        gather->gather(stream, panel, step.first_layer, static_cast<int>(step.next_tile_samples), step.keeps_dead);
     }
     network.finish_run(stream);
   }

@@ -279,14 +279,17 @@ void DeviceNetwork::finish() {
 void DeviceNetwork::form_launches() {
   steps_.clear();
   for (auto const& step : cutter_->steps()) {
-    HandOver const hand_over{step.lists_live,
-                             step.lists_saturated,
-                             step.joins_equal,
-                             step.keeps_dead,
-                             static_cast<int>(step.next_tile_samples),
-                             saturated_value(),
-                             step.lists_live || step.joins_equal};
-    steps_.push_back({step, launch_of(step), hand_over});
+    auto work = launch_of(step);
+    HandOver hand_over{step.lists_live,
+                       step.lists_saturated,
+                       step.joins_equal,
+                       step.keeps_dead,
+                       static_cast<int>(step.next_tile_samples),
+                       saturated_value(),
+                       step.lists_live || step.joins_equal};
+    if (has_slices()) // live samples are known only after the ranks' parts are joined
+      hand_over = {.lists_live = false, .tile_samples = work->tile_samples()};
+    steps_.push_back({step, std::move(work), hand_over});
   }
 }
 

@@ -21,7 +21,7 @@ public:
   struct ReadyStep {
     Step step;
     std::unique_ptr<Launch> work;
-    HandOver hand_over;
+    HandOver hand_over; ///< with slices, without lists of samples
   };
 
   /// Throws InputError if layers do not fit together, ResourceError if weights cannot even be streamed in strips within

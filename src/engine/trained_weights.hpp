@@ -43,10 +43,11 @@ public:
     for (int moment = 0; moment < num_moments; ++moment) moments_[moment] = new_zeros<Number>(memory, label_, size);
   }
 
-  /// The moments of the owned part of a bundle; empty if the optimizer does not have this moment.
-  DeviceNumbers<Number> of(int moment, std::size_t bundle) const {
+  /// The moments of owned numbers of a bundle; empty if the optimizer does not have this moment.
+  DeviceNumbers<Number> of(int moment, std::size_t bundle, OwnedRange const& range) const {
     if (moments_[moment].size() == 0) return {};
-    return moments_[moment].part(places_[bundle], places_[bundle] + owned_[bundle].last - owned_[bundle].first);
+    std::size_t const first = places_[bundle] + range.first - owned_[bundle].first;
+    return moments_[moment].part(first, first + range.last - range.first);
   }
 
   /// The first owned number with a moment that is not finite. first_bad_of(moments): the first bad one of an array.
@@ -55,7 +56,7 @@ public:
     std::optional<std::size_t> least;
     for (int moment = 0; moment < 2; ++moment) {
       for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-        std::optional<std::size_t> const found = first_bad_of(of(moment, bundle));
+        std::optional<std::size_t> const found = first_bad_of(of(moment, bundle, owned_[bundle]));
         if (found && (!least || owned_[bundle].first + *found < *least)) least = owned_[bundle].first + *found;
       }
     }
@@ -66,7 +67,7 @@ public:
   std::vector<double> all(int moment, GatherMoments const& gather) const {
     std::vector<double> all;
     for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-      auto const own = download(*memory_, of(moment, bundle));
+      auto const own = download(*memory_, of(moment, bundle, owned_[bundle]));
       auto const whole = gather(std::vector<double>(own.begin(), own.end()));
       all.insert(all.end(), whole.begin(), whole.end());
     }
@@ -173,18 +174,17 @@ public:
   /// Steps this rank's part of a bundle. sums: the sums of its gradients, weights first. Does not fence.
   void step_part(Stream const& stream, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
     auto const part = parts_.part(bundle, rank_);
-    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      std::size_t const first = stretch.first - part.first_edge;
-      std::size_t const last = stretch.last - part.first_edge;
-      kernels_->update(
-          stream, {by_input_.part(stretch.first, stretch.last), part_if_any(weight_moments_.of(0, bundle), first, last),
-                   part_if_any(weight_moments_.of(1, bundle), first, last), sums.part(first, last), copies_of(stretch),
-                   places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
-      turn(stream, stretch);
-    }
+    for_each_stretch(stream, part.first_edge, part.last_edge,
+                     [&](std::size_t first, std::size_t last, auto const& copies, auto const& places) {
+                       kernels_->update(stream,
+                                        {by_input_.part(first, last), weight_moments_.of(0, bundle, {first, last}),
+                                         weight_moments_.of(1, bundle, {first, last}),
+                                         sums.part(first - part.first_edge, last - part.first_edge), copies, places,
+                                         bad_.on_device(), weight_factors_, optimizer_.kind});
+                     });
     kernels_->update_bias(stream, {bias_.part(part.first_output, part.last_output),
-                                   bias_moments_.of(0, bundle),
-                                   bias_moments_.of(1, bundle),
+                                   bias_moments_.of(0, bundle, {part.first_output, part.last_output}),
+                                   bias_moments_.of(1, bundle, {part.first_output, part.last_output}),
                                    sums.part(part.num_edges(), part.num_sums()),
                                    {},
                                    {},
@@ -197,12 +197,12 @@ public:
   /// may be the same arrays, or be in the memory of another device. Does not fence.
   void take_part(Stream const& stream, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
                  DeviceNumbers<double> const& bias) {
-    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      kernels_->store(stream, {weights.part(stretch.first, stretch.last),
-                               taken(by_input_, weights.data(), stretch.first, stretch.last), copies_of(stretch),
-                               places_of(stretch), bad_.on_device()});
-      turn(stream, stretch);
-    }
+    for_each_stretch(stream, part.first_edge, part.last_edge,
+                     [&](std::size_t first, std::size_t last, auto const& copies, auto const& places) {
+                       kernels_->store(stream,
+                                       {weights.part(first, last), taken(by_input_, weights.data(), first, last),
+                                        copies, places, bad_.on_device()});
+                     });
     kernels_->store_bias(stream, {bias.part(part.first_output, part.last_output),
                                   taken(bias_, bias.data(), part.first_output, part.last_output),
                                   {},
@@ -418,47 +418,26 @@ private:
     return array;
   }
 
-  /// Neighbouring edges, in training order, whose weights are written to by_output_ in the same way.
-  struct Stretch {
-    std::size_t first, last;
-    OfLayer const* transposed; ///< the layer whose weights are transposed in blocks; null: they are copied one by one
-  };
-
-  /// The stretches of these edges: each layer that is transposed alone, and the edges between such layers.
-  std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
-    std::vector<Stretch> stretches;
-    for (std::size_t begin = first; begin < last;) {
+  /// Calls launch(first, last, copies, places) for neighbouring edges [first, last), in training order, whose weights
+  /// are written to by_output_ in the same way. copies: by_output_, and `places` the places there; or, for a layer
+  /// whose weights are transposed in blocks afterwards, empty. Does not fence.
+  template <class Launch>
+  void for_each_stretch(Stream const& stream, std::size_t first, std::size_t last, Launch const& launch) const {
+    for (std::size_t begin = first, end = first; begin < last; begin = end) {
       auto const found = std::ranges::find_if(transposed_layers_, [&](std::size_t number) {
         return layers_[number].first_edge + layers_[number].num_edges > begin;
       });
       auto const* layer = found == transposed_layers_.end() ? nullptr : &layers_[*found];
-      bool const is_within = layer != nullptr && layer->first_edge <= begin;
-      std::size_t const end = layer == nullptr ? last
-                              : is_within      ? layer->first_edge + layer->num_edges
-                                               : layer->first_edge;
-      stretches.push_back({begin, std::min(end, last), is_within ? layer : nullptr});
-      begin = end;
+      if (layer == nullptr || layer->first_edge > begin) {
+        end = layer == nullptr ? last : std::min(layer->first_edge, last);
+        launch(begin, end, by_output_, places_.part(begin, end));
+        continue;
+      }
+      end = std::min(layer->first_edge + layer->num_edges, last);
+      launch(begin, end, Array<Scalar>(), Array<std::uint32_t>());
+      kernels_->turn(stream, *layer, by_output_.part(layer->first_stored, layer->first_stored + layer->num_places()),
+                     begin - layer->first_edge, end - layer->first_edge);
     }
-    return stretches;
-  }
-
-  /// The array to which a step writes the weights of a stretch by output; empty if they are transposed afterwards.
-  Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.transposed ? Array<Scalar>() : by_output_; }
-  Array<std::uint32_t> places_of(Stretch const& stretch) const {
-    return stretch.transposed ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
-  }
-
-  /// Transposes the weights of a stretch to by_output_ if its layer is transposed in blocks. Does not fence.
-  void turn(Stream const& stream, Stretch const& stretch) const {
-    if (stretch.transposed == nullptr) return;
-    auto const& layer = *stretch.transposed;
-    kernels_->turn(stream, layer, by_output_.part(layer.first_stored, layer.first_stored + layer.num_forward_weights()),
-                   stretch.first - layer.first_edge, stretch.last - layer.first_edge);
-  }
-
-  template <class T>
-  static Array<T> part_if_any(Array<T> const& array, std::size_t first, std::size_t last) {
-    return array.size() == 0 ? Array<T>() : array.part(first, last);
   }
 
   /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
