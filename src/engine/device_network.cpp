@@ -45,7 +45,9 @@ public:
 
 private:
   std::vector<unsigned char> image_of(Layer const& layer, Encoding encoding) const {
-    return kernels_.place_in_image(layer, *kernels_.encode(layer, std::move(encoding))).image;
+    std::vector<unsigned char> image;
+    kernels_.place(layer, *kernels_.encode(layer, std::move(encoding)), &image);
+    return image;
   }
 
   /// The whole layer, read again unless it was the last one. is_last: the caller needs the last strip of the layer.
@@ -266,11 +268,13 @@ void DeviceNetwork::finish() {
   bool const needs_copy = one_value_way_ == FirstLayerInput::bits || one_value_way_ == FirstLayerInput::counts;
   if (needs_copy && store_.first(one_value_way_) == nullptr)
     one_value_way_ = FirstLayerInput::tiles; // there was no memory for the copy
-  for (std::size_t number = 0; store_.stream() != nullptr && number < planned_.size(); ++number) {
-    planned_[number].choice = chooser_.streamed(planned_[number].choice);
-    planned_[number].segment = store_.segment_of({number, 0});
-    for (std::size_t strip = 0; strip < planned_[number].strips.size(); ++strip)
-      planned_[number].strips[strip].segment = store_.segment_of({number, strip});
+  std::size_t piece = 0;
+  for (auto& planned : planned_) {
+    if (store_.stream() == nullptr) break;
+    planned.choice = chooser_.streamed(planned.choice);
+    planned.segment = store_.stream()->segment_of(piece);
+    for (auto& strip : planned.strips) strip.segment = store_.stream()->segment_of(piece++);
+    if (planned.strips.empty()) ++piece;
   }
   cutter_.emplace(std::move(planned_), traits_,
                   CutRequest{FirstLayerInput::tiles, {}, reductions_.saturation, reductions_.equal_samples});

@@ -37,12 +37,6 @@ public:
   virtual void move_arrays(unsigned char const* image) = 0;
 };
 
-/// A layer whose arrays are in an image (ArraysInImage) until they are streamed to the device.
-struct LayerInImage {
-  std::unique_ptr<DeviceLayer> layer;
-  std::vector<unsigned char> image;
-};
-
 /// True if the kernel reads a further copy of layer 0, and the samples without tiles.
 constexpr bool reads_copy_of_first_layer(KernelName kernel) {
   return kernel == KernelName::bits || kernel == KernelName::counts || kernel == KernelName::entries;
@@ -124,11 +118,11 @@ public:
   virtual DeviceTraits traits() const = 0;
 
   /// encode() converts a layer to a format on the host; several threads may call it at a time. place() then copies it
-  /// to the device, place_in_image() to an image. encode() throws InputError if the layer exceeds the range of the
-  /// format's index or scalar types.
+  /// to the device or, if `image` is not null, to an image until it is streamed. encode() throws InputError if the
+  /// layer exceeds the range of the format's index or scalar types.
   virtual std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const = 0;
-  virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const = 0;
-  virtual LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const = 0;
+  virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
+                                             std::vector<unsigned char>* image) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const = 0;
 

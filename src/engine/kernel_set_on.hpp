@@ -35,13 +35,13 @@ public:
   std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const override {
     return std::make_unique<Encoded>(Formats::encode(layer, std::move(encoding)));
   }
-  std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const override {
-    return placed(layer, encoded, {});
-  }
-  LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const override {
-    ArraysInImage<ExecutionSpace> image;
-    auto in_image = placed(layer, encoded, {&image});
-    return {std::move(in_image), image.release()};
+  std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
+                                     std::vector<unsigned char>* image) const override {
+    ArraysInImage<ExecutionSpace> arrays;
+    auto placed = std::make_unique<InFormat>(
+        Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, {image != nullptr ? &arrays : nullptr}));
+    if (image != nullptr) *image = arrays.release();
+    return placed;
   }
   std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const override {
     return std::make_unique<InFormat>(Cones(run, cones));
@@ -252,11 +252,6 @@ private:
       }
     }
     launch(space);
-  }
-
-  static std::unique_ptr<DeviceLayer> placed(Layer const& layer, EncodedLayer const& encoded,
-                                             LayerArrays<ExecutionSpace> const& arrays) {
-    return std::make_unique<InFormat>(Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, arrays));
   }
 };
 

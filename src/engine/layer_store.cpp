@@ -24,7 +24,7 @@ void LayerStore::place(Layer const& layer, EncodedLayer const& encoded) {
   if (is_streamed_) {
     stored = in_image(layer, encoded, true);
   } else {
-    stored.layer = kernels_.place(layer, encoded);
+    stored.layer = kernels_.place(layer, encoded, nullptr);
   }
   bytes_ += stored.layer->bytes();
 }
@@ -77,29 +77,22 @@ void LayerStore::place_strip(std::size_t number, Layer const& strip, EncodedLaye
 void LayerStore::finish(MakeImage make_image) {
   make_room(0);
   if (!is_streamed_) return;
+  std::vector<Piece> pieces;
   std::vector<WeightImage> images;
   std::vector<std::size_t> piece_bytes;
   for_each_piece([&](Stored& stored, Piece const& piece) {
-    pieces_.push_back(piece);
+    pieces.push_back(piece);
     piece_bytes.push_back(stored.image.num_bytes);
     images.push_back(std::move(stored.image));
   });
   stream_ = std::make_unique<WeightStream>(
       kernels_.memory(), plan_segments(piece_bytes, room_for_stream()), std::move(images),
-      [make = std::move(make_image), pieces = pieces_](std::size_t piece) { return make(pieces[piece]); });
+      [make = std::move(make_image), pieces](std::size_t piece) { return make(pieces[piece]); });
   std::size_t number = 0;
   for_each_piece([&](Stored& stored, Piece const& /*piece*/) {
     if (stored.layer && stored.layer->can_be_streamed()) stored.layer->move_arrays(stream_->address_of(number));
     ++number;
   });
-}
-
-std::size_t LayerStore::segment_of(Piece const& piece) const {
-  auto const before = [](Piece const& one, Piece const& other) {
-    return std::pair(one.layer, one.strip) < std::pair(other.layer, other.strip);
-  };
-  auto const found = std::ranges::lower_bound(pieces_, piece, before);
-  return stream_->segment_of(static_cast<std::size_t>(found - pieces_.begin()));
 }
 
 /// Calls visit(stored, piece) for each layer, or each of its strips if it was cut, in order.
@@ -140,7 +133,8 @@ void LayerStore::make_room(std::size_t bytes) {
 
 /// Encodes a layer or a strip in an image.
 LayerStore::Stored LayerStore::in_image(Layer const& layer, EncodedLayer const& encoded, bool may_be_cut) {
-  auto [placed, image] = kernels_.place_in_image(layer, encoded);
+  std::vector<unsigned char> image;
+  auto placed = kernels_.place(layer, encoded, &image);
   return {std::move(placed), keep(std::move(image), may_be_cut)};
 }
 

@@ -66,10 +66,8 @@ public:
   /// Call after all layers and strips are placed: starts the stream if weights are streamed.
   void finish(MakeImage make_image);
 
-  /// The segment that holds a piece of streamed weights.
-  std::size_t segment_of(Piece const& piece) const;
-
-  /// The stream of weights; null if all weights are on the device.
+  /// The stream of weights; null if all weights are on the device. Its pieces are the layers, or the strips of those
+  /// that were cut, in order.
   WeightStream* stream() const { return stream_.get(); }
 
 private:
@@ -102,7 +100,6 @@ private:
   std::size_t resident_bytes_ = 0; ///< bytes of cones, which are never streamed
   bool is_streamed_ = false;
   std::size_t kept_bytes_ = 0;           ///< bytes of images on the host
-  std::vector<Piece> pieces_;            ///< pieces of streamed weights, in order
   std::unique_ptr<WeightStream> stream_; ///< last member: its thread uses the members before it
 };
 

@@ -63,6 +63,11 @@ struct LayerStrip {
   bool operator==(LayerStrip const&) const = default;
 };
 
+inline LayerStrip whole_layer(TrainedShape const& layer, LayerUse::Direction direction) {
+  bool const is_forward = direction == LayerUse::Direction::forward;
+  return {0, is_forward ? layer.num_outputs : layer.num_inputs, 0, layer.num_edges};
+}
+
 /// The size of strips if no layer is cut.
 inline constexpr std::size_t kWholeLayers = std::numeric_limits<std::size_t>::max();
 
@@ -85,8 +90,8 @@ public:
     using enum LayerUse::Direction;
     for (auto const& layer : layers) {
       if (size == kWholeLayers) {
-        forward_.push_back({LayerStrip{0, layer.num_outputs, 0, layer.num_edges}});
-        backward_.push_back({LayerStrip{0, layer.num_inputs, 0, layer.num_edges}});
+        forward_.push_back({whole_layer(layer, forward)});
+        backward_.push_back({whole_layer(layer, backward)});
         continue;
       }
       auto const& by_output = layer.edges.by_output.row_pointers;

@@ -93,6 +93,15 @@ struct DirectedLayer {
       places; ///< for the backward direction: LayerInTraining::dense_places from the strip's first place on
 };
 
+/// The arrays of a strip of a layer that is on the device.
+template <class Scalar>
+DirectedLayer<Scalar> strip_of(LayerInTraining<Scalar> const& layer, LayerUse::Direction direction,
+                               LayerStrip const& strip) {
+  if (direction == LayerUse::Direction::forward)
+    return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
+  return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
+}
+
 /// Partial sums of the binary tree over leaves (TreeLevels of the kernels).
 template <class Scalar>
 struct LevelsOnDevice {

@@ -133,8 +133,11 @@ public:
     with_links<ExecutionSpace, Scalar>(num_positions, [&](auto links) {
       auto& kernels = std::get<Kept<links>>(kept_).forward[{first, end}];
       if (kernels.empty()) {
+        using enum LayerUse::Direction;
         for (std::size_t number = first; number < end; ++number)
-          kernels.push_back(forward_of<links>(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
+          kernels.push_back(Views<links>::forward(
+              layers[number], strip_of(layers[number], forward, whole_layer(layers[number], forward)),
+              panels.inputs_of(number), panels.inputs_of(number + 1)));
       }
       series_forward(instance_of<ExecutionSpace>(stream),
                      SeriesForward<ExecutionSpace, Scalar, links>{list_of(kernels)},
@@ -172,36 +175,20 @@ private:
   };
 
   template <int Links>
-  static ForwardLayer<Links> forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
-                                        LeafPanel<Scalar> const& outputs) {
-    LayerStrip const whole{0, layer.num_outputs, 0, layer.num_edges};
-    return Views<Links>::forward(layer, {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places},
-                                 inputs, outputs);
-  }
-
-  template <int Links>
   static void add_backward(std::vector<BackwardLayer<Links>>& kernels,
                            std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
                            SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) {
+    using enum LayerUse::Direction;
     auto const& begin = layers[part.first];
     int errors = part.errors;
     for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
       auto const& layer = layers[number];
       GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
                                        levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-      kernels.push_back(backward_of<Links>(
-          layer, layers[number - 1].activation,
+      kernels.push_back(Views<Links>::template backward<true>(
+          layer, strip_of(layer, backward, whole_layer(layer, backward)), &layers[number - 1].activation,
           {panels.inputs_of(number), panels.errors[errors], panels.errors[1 - errors], own, part.num_positions}));
     }
-  }
-
-  template <int Links>
-  static BackwardLayer<Links> backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
-                                          BackwardPanels<Scalar> const& panels) {
-    LayerStrip const whole{0, layer.num_inputs, 0, layer.num_edges};
-    return Views<Links>::template backward<true>(
-        layer, {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places}, &before,
-        panels);
   }
 
   std::tuple<Kept<1>, Kept<2>, Kept<kChainLength>> kept_;

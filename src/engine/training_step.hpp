@@ -214,11 +214,7 @@ private:
   /// A strip on the device, valid until the next call.
   Layer on_device(Stream const& stream, LayerUse const& use) {
     if (stream_) return stream_->acquire(stream, use);
-    auto const& layer = weights_->layers()[use.layer];
-    auto const& strip = strips_.of(use);
-    if (use.direction == forward_use)
-      return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
-    return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
+    return strip_of(weights_->layers()[use.layer], use.direction, strips_.of(use));
   }
   void prefetch(LayerUse const& use) {
     if (stream_) stream_->prefetch(use);
