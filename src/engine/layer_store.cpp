@@ -41,7 +41,8 @@ void WeightStream::acquire(Stream const& stream, std::size_t segment) {
   leave(stream);
   if (!plan_.segments[segment].is_resident) {
     Stopwatch const wait_time;
-    VARVE_REQUIRE(number_of(segment) == next_to_use_, "a segment out of turn");
+    VARVE_REQUIRE(streamed_[next_to_use_].segment.first_piece == plan_.segments[segment].first_piece,
+                  "a segment out of turn");
     loader_.next();
     add_traffic({.wait_seconds = wait_time.seconds()});
   }
@@ -166,14 +167,6 @@ void WeightStream::leave(Stream const& stream) {
     for (; next_to_use_ >= streamed_.size(); give_back()) loader_.next();
   }
   current_ = none;
-}
-
-/// The index of a segment among the streamed ones.
-std::size_t WeightStream::number_of(std::size_t segment) const {
-  auto const first_piece = plan_.segments[segment].first_piece;
-  auto const found = std::ranges::lower_bound(streamed_, first_piece, {},
-                                              [](Streamed const& streamed) { return streamed.segment.first_piece; });
-  return static_cast<std::size_t>(found - streamed_.begin());
 }
 
 void WeightStream::add_traffic(WeightTraffic const& more) {

@@ -71,7 +71,6 @@ private:
   void leave(Stream const& stream);
   void give_back();
   std::size_t after(std::size_t number) const;
-  std::size_t number_of(std::size_t segment) const;
   void add_traffic(WeightTraffic const& more);
 
   DeviceMemory const& memory_;

@@ -192,7 +192,9 @@ void ProductEngine<Scalar>::start(PlannedStep const& step, Run& run) {
     if (tile.is_loaded) load_tile(step.lane, step.task, tile, run);
   for (auto const& tile : {step.a, step.b})
     if (auto const& slot = slots_[tile.slot]; slot.loaded_by != step.lane) slot.loaded->make_wait(*lane.lane);
-  add_tile(lane, step);
+  kernels_->add_tile(*lane.lane, step, numbers_of<Scalar const>(slots_[step.a.slot]),
+                     numbers_of<Scalar const>(slots_[step.b.slot]), {lane.sums.data(), lane.sums.size()},
+                     static_cast<int>(lanes_.size()));
   for (auto const& tile : {step.a, step.b}) slots_[tile.slot].used[step.lane]->set(*lane.lane);
   if (step.is_last) hand_over(lane, step, run);
 }
@@ -249,7 +251,9 @@ template <class Scalar>
 bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile) {
   auto& slot = slots_[tile.slot];
   auto const [block, shape] = schedule_.extent_of(tile.key);
-  auto const packed = rounded_up(static_cast<std::uint64_t>(shape.num_lines), width_of(tile.key)) *
+  auto const width = static_cast<std::size_t>(tile.key.operand == TileKey::Operand::a ? kernels_->block_rows()
+                                                                                      : kernels_->block_columns());
+  auto const packed = rounded_up(static_cast<std::uint64_t>(shape.num_lines), width) *
                       static_cast<std::size_t>(shape.depth) * sizeof(Scalar);
   auto const mean_seconds = num_read_ == 0 ? 0.0 : traffic_.read_seconds / static_cast<double>(num_read_);
   auto const begin = timeline_.now();
@@ -260,13 +264,6 @@ bool ProductEngine<Scalar>::copy_from_peer(std::size_t lane, std::uint64_t task,
   slot.loaded_by = lanes_.size();
   timeline_.add({ProductEvent::What::copy, lane, task, begin, timeline_.now()});
   return true;
-}
-
-/// Number of lines of a block of a tile.
-template <class Scalar>
-std::size_t ProductEngine<Scalar>::width_of(TileKey const& key) const {
-  return static_cast<std::size_t>(key.operand == TileKey::Operand::a ? kernels_->block_rows()
-                                                                     : kernels_->block_columns());
 }
 
 /// Copies the numbers of a buffer to the device and packs them into a slot, after all uses of its present tile.
@@ -285,13 +282,6 @@ void ProductEngine<Scalar>::pack(std::size_t lane_number, PlannedTile const& til
     if (other != lane_number) slot.used[other]->make_wait(lane);
   std::span<Scalar const> const from((device_.is_host() ? buffer.numbers : loose).data(), size);
   kernels_->pack(lane, tile.key.operand, shape, from, numbers_of<Scalar>(slot));
-}
-
-template <class Scalar>
-void ProductEngine<Scalar>::add_tile(TaskLane const& lane, PlannedStep const& step) {
-  kernels_->add_tile(*lane.lane, step, numbers_of<Scalar const>(slots_[step.a.slot]),
-                     numbers_of<Scalar const>(slots_[step.b.slot]), {lane.sums.data(), lane.sums.size()},
-                     static_cast<int>(lanes_.size()));
 }
 
 /// Passes the sums of a finished task to the thread that hands them over.

@@ -180,10 +180,8 @@ private:
   void load_tile(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run);
   bool copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile);
   void pack(std::size_t lane, PlannedTile const& tile, Buffer& buffer);
-  void add_tile(TaskLane const& lane, PlannedStep const& step);
   void hand_over(TaskLane& lane, PlannedStep const& step, Run& run);
   void await_taken(TaskLane& lane, Run& run);
-  std::size_t width_of(TileKey const& key) const;
   template <class Wait>
   auto waited_for(Wait const& wait);
 
