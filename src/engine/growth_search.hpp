@@ -1,6 +1,5 @@
 #pragma once
 
-#include "engine/training_plan.hpp"
 #include "engine/training_step.hpp"
 #include "passes/regrow.hpp"
 
@@ -69,7 +68,7 @@ public:
   /// kept: the layers with the edges that keep their places; counts: wanted places by layer; forward: runs the forward
   /// pass of a micro-batch. All must outlive this object.
   GrowthSearch(TrainingKernels<Scalar> const& kernels, Stream const& stream, Passes& passes, Network const& kept,
-               std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, GrowthLimits const& limits,
+               std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, std::size_t max_sums,
                std::function<void(std::size_t)> const& forward)
       : kernels_(kernels),
         stream_(stream),
@@ -80,7 +79,7 @@ public:
         best_(counts.begin(), counts.end()) {
     std::vector<bool> growing;
     for (auto const count : counts) growing.push_back(count > 0);
-    blocks_ = growth_passes(kept, growing, limits.max_sums, num_micro_batches == 1);
+    blocks_ = growth_passes(kept, growing, max_sums, num_micro_batches == 1);
     for (auto const& pass : blocks_)
       for (auto const& block : pass) max_sums_ = std::max(max_sums_, block.first_sum + num_places(block));
     places_ = new_numbers<std::uint32_t>(kernels.memory(), "varve::free_places", max_sums_);
@@ -196,7 +195,7 @@ private:
 template <class Scalar>
 PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Stream const& stream,
                             TrainedWeights<Scalar>& weights, OptimizerState state, TrainingPasses<Scalar>& passes,
-                            PatternEvent const& event, std::size_t num_micro_batches, GrowthLimits const& limits,
+                            PatternEvent const& event, std::size_t num_micro_batches, std::size_t max_sums,
                             std::function<void(std::size_t)> const& forward) {
   auto layers = weights.network().layers();
   std::vector<std::vector<EdgeOffset>> dropped;
@@ -214,7 +213,7 @@ PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Stream const
       kept[number].weights.values.assign(kept[number].num_edges(), 0.0);
     }
     Network const kept_network(std::move(kept));
-    GrowthSearch<Scalar> search(kernels, stream, passes, kept_network, counts, num_micro_batches, limits, forward);
+    GrowthSearch<Scalar> search(kernels, stream, passes, kept_network, counts, num_micro_batches, max_sums, forward);
     grown = search.run();
   } else {
     for (std::size_t number = 0; number < layers.size(); ++number)

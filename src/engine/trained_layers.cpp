@@ -4,6 +4,16 @@
 
 namespace varve {
 
+std::vector<std::size_t> widths_between(std::vector<std::size_t> const& widths, std::size_t keep_every) {
+  std::vector<std::size_t> between(keep_every - 1, 0);
+  for (std::size_t number = 0; number < widths.size(); ++number) {
+    if (number % keep_every == 0) continue;
+    auto& width = between[number % keep_every - 1];
+    width = std::max(width, widths[number]);
+  }
+  return between;
+}
+
 std::vector<TrainedShape> shapes_of(Network const& network, std::vector<TrainedFormat> const& formats) {
   std::vector<TrainedShape> shapes;
   std::size_t first_weight_sum = 0;

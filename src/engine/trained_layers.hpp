@@ -39,6 +39,10 @@ struct TrainedShape {
   }
 };
 
+/// The widths of the panels that are shared if every `keep_every`-th panel of these widths is kept: the i-th one holds
+/// every panel that is i + 1 after a kept one.
+std::vector<std::size_t> widths_between(std::vector<std::size_t> const& widths, std::size_t keep_every);
+
 /// The shapes of a network's layers if the sums of all gradients of weights are adjacent, and those of all biases.
 std::vector<TrainedShape> shapes_of(Network const& network, std::vector<TrainedFormat> const& formats);
 

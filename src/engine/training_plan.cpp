@@ -2,12 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "engine/layer_stream.hpp"
-#include "engine/leaf_levels.hpp"
-#include "engine/shared_step.hpp"
-#include "engine/step_shares.hpp"
-#include "engine/training_step.hpp"
-#include "network/representable.hpp"
 
 #include <fmt/format.h>
 
@@ -15,9 +9,6 @@
 #include <bit>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <tuple>
-#include <utility>
 
 namespace varve {
 namespace {
@@ -145,15 +136,9 @@ std::vector<std::size_t> strip_sizes(std::size_t largest, std::size_t widest) {
 
 std::size_t bytes_per_leaf(TrainingSizes const& sizes, std::size_t keep_every) {
   auto const& widths = sizes.widths;
+  auto const between = widths_between(widths, keep_every);
   std::size_t neurons = 2 * std::ranges::max(widths); // two panels of errors
-  std::vector<std::size_t> between(keep_every - 1, 0);
-  for (std::size_t number = 0; number < widths.size(); ++number) {
-    if (number % keep_every == 0) {
-      neurons += widths[number];
-    } else {
-      between[number % keep_every - 1] = std::max(between[number % keep_every - 1], widths[number]);
-    }
-  }
+  for (std::size_t number = 0; number < widths.size(); number += keep_every) neurons += widths[number];
   for (auto const width : between) neurons += width;
   return neurons * sizes.leaf * sizes.scalar_bytes;
 }
@@ -192,107 +177,5 @@ GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::
   limits.max_sums = std::max(widest, std::min({places, bytes / limits.bytes_per_sum, numbered}));
   return limits;
 }
-
-namespace {
-
-/// Upper bound in bytes of the device memory for sums of leaves, with strips of this size.
-template <class Scalar>
-std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, std::vector<TrainedShape> const& layers,
-                            std::size_t num_leaves, std::size_t strip_size) {
-  std::map<std::tuple<std::size_t, std::size_t, bool>, TrainedShape> largest; // by inputs, outputs and format
-  for (auto const& layer : layers) {
-    auto& shape = largest[{layer.num_inputs, layer.num_outputs, layer.format.has_dense_backward}];
-    if (layer.num_edges >= shape.num_edges) shape = layer;
-  }
-  std::size_t most = 0;
-  for (auto const& [key, layer] : largest)
-    most = std::max(most, LeafLevels<Scalar>::max_bytes(kernels, layer, strip_size, num_leaves));
-  return most;
-}
-
-/// Device memory in bytes for the gradients of free places.
-template <class Scalar>
-std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
-  if (options.pattern != PatternKind::rigl) return 0;
-  auto const limits = limits_of_growth<Scalar>(network, options);
-  EdgeOffset max_edges = 0;
-  for (auto const& layer : network.layers()) max_edges = std::max(max_edges, layer.num_edges());
-  return limits.max_sums * limits.bytes_per_sum + max_edges * sizeof(NeuronIndex);
-}
-
-/// Bytes for sums of subtrees that are sent and received, with equal shares, and for arrays that other ranks read.
-template <class Scalar>
-std::size_t bytes_of_exchange(std::vector<TrainedShape> const& layers, std::size_t leaves, std::size_t ranks,
-                              bool reads_peers) {
-  std::size_t const num_edges = layers.back().first_weight_sum + layers.back().num_edges;
-  std::size_t const num_outputs = layers.back().first_bias_sum + layers.back().num_outputs;
-  std::size_t const num_sums = num_edges + num_outputs;
-  auto const cuts = LeafShares(ranks, {}).cuts(leaves);
-  std::size_t subtrees = 0;
-  std::size_t max_of_rank = 1;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
-    subtrees += own;
-    max_of_rank = std::max(max_of_rank, own);
-  }
-  std::size_t const of_sums = num_sums * sizeof(Scalar) * (max_of_rank - 1 + (subtrees + ranks - 1) / ranks);
-  auto const read = StepTransport<Scalar>::peer_bytes(num_outputs, num_edges, num_sums, max_of_rank);
-  return of_sums + (reads_peers ? read : 0);
-}
-
-} // namespace
-
-template <class Scalar>
-TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network const& network, TrainingOptions options,
-                              std::vector<TrainedFormat> const& formats) {
-  require_valid(options.optimizer);
-  TrainingSizes sizes;
-  sizes.widths.push_back(network.num_inputs());
-  for (std::size_t number = 0; number < network.num_layers(); ++number) {
-    require_representable(network.layers()[number], number, options.precision, network.name());
-    sizes.widths.push_back(network.layers()[number].num_outputs());
-  }
-  sizes.leaf = kLeafSamples<Scalar>;
-  sizes.scalar_bytes = sizeof(Scalar);
-  std::size_t const ranks = num_ranks(options);
-  std::size_t leaves = num_leaves<Scalar>(options.batch);
-  auto const layers = shapes_of(network, formats);
-  std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(layers, options.optimizer, ranks);
-  if (ranks > 1) { // a fourth more than equal shares; larger shares need several passes
-    of_weights += bytes_of_exchange<Scalar>(layers, leaves, ranks, options.reads_peers);
-    leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
-    options.batch = std::min(options.batch, leaves * sizes.leaf);
-  }
-  std::size_t const of_growth = bytes_of_growth<Scalar>(network, options);
-  auto const of_levels = [&](std::size_t size) { return bytes_of_levels(kernels, layers, leaves, size); };
-  auto const series = series_rule(kernels.traits(), layers); // adjacent sums give the longest series
-  using Levels = LeafLevels<Scalar>;
-  std::size_t const of_layer = of_levels(kWholeLayers);
-  sizes.weight_bytes =
-      of_weights + of_growth + of_layer + Levels::max_bytes_of_series(kernels, series.max_sums(), leaves);
-  sizes.group_bytes = Levels::max_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
-  std::vector<std::size_t> costs; // weights and rows of each layer, in the direction that has more
-  for (auto const& layer : layers)
-    costs.push_back(
-        std::max(layer.num_forward_weights() + layer.num_outputs, layer.num_backward_weights() + layer.num_inputs));
-  for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
-    sizes.streamed.push_back({size, LayerStream<Scalar>::bytes_for(layers, size) + of_growth + of_levels(size)});
-  sizes.streamed_host_bytes = of_weights;
-  auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
-  auto plan = plan_training(sizes, options, limits);
-  for (auto const& format : formats) {
-    plan.num_dense_forward += format.has_dense_forward ? 1 : 0;
-    plan.num_dense_backward += format.has_dense_backward ? 1 : 0;
-  }
-  if (!plan.streams_weights) plan.num_series_layers = series.num_layers_in_series(plan.micro_batch / plan.leaf);
-  plan.num_cut_layers =
-      static_cast<std::size_t>(std::ranges::count_if(costs, [&](std::size_t cost) { return cost > plan.strip_size; }));
-  return plan;
-}
-
-template TrainingPlan plan_of_training(TrainingKernels<float> const&, Network const&, TrainingOptions,
-                                       std::vector<TrainedFormat> const&);
-template TrainingPlan plan_of_training(TrainingKernels<double> const&, Network const&, TrainingOptions,
-                                       std::vector<TrainedFormat> const&);
 
 } // namespace varve

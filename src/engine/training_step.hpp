@@ -135,17 +135,11 @@ public:
 
   TrainingTrace(DeviceMemory const& memory, std::vector<std::size_t> const& widths, std::size_t num_leaves,
                 std::size_t keep_every)
-      : keep_every_(keep_every), between_(keep_every - 1) {
-    std::vector<std::size_t> shared(keep_every - 1, 0);
-    for (std::size_t number = 0; number < widths.size(); ++number) {
-      if (number % keep_every == 0) {
-        kept_.push_back(new_panel(memory, widths[number] * num_leaves));
-      } else {
-        auto& width = shared[number % keep_every - 1];
-        width = std::max(width, widths[number]);
-      }
-    }
-    for (std::size_t i = 0; i < shared.size(); ++i) between_[i] = new_panel(memory, shared[i] * num_leaves);
+      : keep_every_(keep_every) {
+    for (std::size_t number = 0; number < widths.size(); number += keep_every)
+      kept_.push_back(new_panel(memory, widths[number] * num_leaves));
+    for (auto const width : widths_between(widths, keep_every))
+      between_.push_back(new_panel(memory, width * num_leaves));
   }
 
   Panel const& panel(std::size_t number) const {
