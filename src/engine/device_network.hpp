@@ -46,7 +46,7 @@ public:
 private:
   std::vector<unsigned char> image_of(Layer const& layer, Encoding encoding) const {
     std::vector<unsigned char> image;
-    kernels_.place(layer, *kernels_.encode(layer, std::move(encoding)), &image);
+    kernels_.place(layer, kernels_.encode(layer, std::move(encoding)), &image);
     return image;
   }
 
@@ -188,7 +188,7 @@ private:
         planned[i].kept_cap =
             kernels_.scalar_bytes() == sizeof(float) ? kept_cap<float>(layers[i]) : kept_cap<double>(layers[i]);
     });
-    std::vector<std::unique_ptr<EncodedLayer>> encoded(layers.size());
+    std::vector<EncodedLayer> encoded(layers.size());
     std::size_t num_encoded = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (i == num_encoded) {
@@ -199,8 +199,8 @@ private:
       }
       take_in(layers[i], planned[i]);
       if (runs[i].num_layers == 0) {
-        store_.place(layers[i], *encoded[i]);
-        encoded[i].reset();
+        store_.place(layers[i], encoded[i]);
+        encoded[i] = {};
       } else if (runs[i].is_first) {
         auto const run = std::span<Layer const>(layers).subspan(i, runs[i].num_layers);
         planned_.back().choice = chooser_.choice_of(run, runs[i].cones);
@@ -297,13 +297,13 @@ private:
     for (std::size_t first = 0; first < strips.size(); first += strips_at_a_time) {
       std::size_t const count = std::min(strips_at_a_time, strips.size() - first);
       std::vector<Layer> parts(count);
-      std::vector<std::unique_ptr<EncodedLayer>> encoded(count);
+      std::vector<EncodedLayer> encoded(count);
       for_each_on_host_threads(count, [&](std::size_t i) {
         parts[i] = layer_of(layer, strips[first + i]);
         encoded[i] = kernels_.encode(parts[i], {planned.choice, {}, {}});
       });
       for (std::size_t i = 0; i < count; ++i) {
-        store_.place_strip(number, parts[i], *encoded[i]);
+        store_.place_strip(number, parts[i], encoded[i]);
         planned.strips.push_back({strips[first + i], chooser_.of_strip(parts[i], planned.choice)});
       }
     }

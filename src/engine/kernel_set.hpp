@@ -16,10 +16,9 @@
 namespace varve {
 
 /// A layer in the format that the plan chose for it, encoded on the host.
-class EncodedLayer {
-public:
-  virtual ~EncodedLayer() = default;
-  virtual std::size_t bytes() const = 0;
+struct EncodedLayer {
+  std::shared_ptr<void const> arrays;
+  std::size_t bytes = 0;
 };
 
 /// A layer, a further copy of layer 0, a strip of a layer or a run of cones in its format, with its arrays on the
@@ -120,7 +119,7 @@ public:
   /// encode() converts a layer to a format on the host; several threads may call it at a time. place() then copies it
   /// to the device or, if `image` is not null, to an image until it is streamed. encode() throws InputError if the
   /// layer exceeds the range of the format's index or scalar types.
-  virtual std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const = 0;
+  virtual EncodedLayer encode(Layer const& layer, Encoding encoding) const = 0;
   virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
                                              std::vector<unsigned char>* image) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const = 0;

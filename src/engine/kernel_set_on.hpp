@@ -32,14 +32,15 @@ public:
     return device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()), max_team_scratch<ExecutionSpace>());
   }
 
-  std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const override {
-    return std::make_unique<Encoded>(Formats::encode(layer, std::move(encoding)));
+  EncodedLayer encode(Layer const& layer, Encoding encoding) const override {
+    auto const arrays = std::make_shared<Encoded const>(Formats::encode(layer, std::move(encoding)));
+    return {arrays, std::visit([](auto const& one) { return one.bytes(); }, *arrays)};
   }
   std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
                                      std::vector<unsigned char>* image) const override {
     ArraysInImage<ExecutionSpace> arrays;
-    auto placed = std::make_unique<InFormat>(
-        Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, {image != nullptr ? &arrays : nullptr}));
+    auto placed = std::make_unique<InFormat>(Formats::place(layer, *static_cast<Encoded const*>(encoded.arrays.get()),
+                                                            {image != nullptr ? &arrays : nullptr}));
     if (image != nullptr) *image = arrays.release();
     return placed;
   }
@@ -164,17 +165,11 @@ public:
 
 private:
   using Formats = LayerFormats<ExecutionSpace, Scalar>;
+  using Encoded = typename Formats::Encoded;
   using Cones = typename Formats::Cones;
   template <class F>
   static constexpr bool is_streamed = !std::is_same_v<F, Cones> && !std::is_same_v<F, typename Formats::Counted> &&
                                       !std::is_same_v<F, typename Formats::Columns>;
-
-  struct Encoded final : EncodedLayer {
-    explicit Encoded(typename Formats::Encoded given) : arrays(std::move(given)) {}
-    std::size_t bytes() const override { return Formats::bytes_of(arrays); }
-
-    typename Formats::Encoded arrays;
-  };
 
   struct InFormat final : DeviceLayer {
     explicit InFormat(typename Formats::Format given) : format(std::move(given)) {}

@@ -264,7 +264,7 @@ public:
 
   /// Sets the weights of the layer that was added last.
   void place(Layer const& layer, EncodedLayer const& encoded) {
-    make_room(encoded.bytes());
+    make_room(encoded.bytes);
     Stored& stored = layers_.back().whole;
     if (is_streamed_) {
       stored = in_image(layer, encoded, true);
