@@ -174,14 +174,14 @@ private:
   struct InFormat final : DeviceLayer {
     explicit InFormat(typename Formats::Format given) : format(std::move(given)) {}
     std::size_t bytes() const override {
-      return std::visit([](auto const& one) { return one.bytes(); }, format);
+      return std::visit([](auto const& one) { return bytes_on_device(one); }, format);
     }
     bool can_be_streamed() const override {
       return std::visit([]<class F>(F const&) { return is_streamed<F>; }, format);
     }
     std::vector<unsigned char> to_image() override {
       ArraysInImage<ExecutionSpace> image;
-      visit_streamed([&](auto& one) { one.for_each_array([&](auto& array) { image.take(array); }); });
+      visit_streamed([&](auto& one) { for_each_array(one, [&](auto& array) { image.take(array); }); });
       return image.release();
     }
     void move_arrays(unsigned char const* image) override {
