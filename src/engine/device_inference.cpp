@@ -215,7 +215,7 @@ constexpr std::size_t max_recorded = 1U << 17; ///< with more samples, Kokkos's 
 std::vector<int> tile_samples(std::vector<ReadyStep> const& steps) {
   std::vector<int> samples;
   for (auto const& step : steps) {
-    if (step.step.ends_layer()) samples.push_back(step.work->tile_samples());
+    if (step.step.ends_layer()) samples.push_back(static_cast<int>(step.step.choice.tile_samples));
   }
   return samples;
 }

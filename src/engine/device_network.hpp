@@ -332,7 +332,6 @@ private:
   void form_launches() {
     steps_.clear();
     for (auto const& step : cutter_->steps()) {
-      auto work = launch_of(step);
       HandOver hand_over{step.lists_live,
                          step.lists_saturated,
                          step.joins_equal,
@@ -341,8 +340,8 @@ private:
                          saturated_value(),
                          step.lists_live || step.joins_equal};
       if (has_slices()) // live samples are known only after the ranks' parts are joined
-        hand_over = {.lists_live = false, .tile_samples = work->tile_samples()};
-      steps_.push_back({step, std::move(work), hand_over});
+        hand_over = {.lists_live = false, .tile_samples = static_cast<int>(step.choice.tile_samples)};
+      steps_.push_back({step, launch_of(step), hand_over});
     }
   }
 

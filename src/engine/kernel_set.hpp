@@ -60,9 +60,6 @@ public:
 
   /// Launches the kernels of the layers on a panel. Panel and stream must be of the launch's kernel set.
   virtual void forward(Stream const& stream, Panel& panel, HandOver const& hand_over) const = 0;
-
-  /// Samples per tile that the kernel reads.
-  virtual int tile_samples() const = 0;
 };
 
 /// Interpretation of a panel's last activations.

@@ -100,8 +100,6 @@ public:
     if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
-  int tile_samples() const override { return Tile::num_samples; }
-
 private:
   /// The arrays of the launch. All strips of a layer mark live samples with the same stamp.
   auto pass_of(PanelOn<ExecutionSpace, Scalar>& panel) const {
@@ -176,8 +174,6 @@ public:
     if (hand_over.joins_equal) panel.list_distinct(space);
   }
 
-  int tile_samples() const override { return Tile::num_samples; }
-
 private:
   std::vector<Format> layers_;
   ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< upload_edges()
@@ -212,8 +208,6 @@ public:
     if (hand_over.lists_live) panel.list_live(space);
   }
 
-  int tile_samples() const override { return Tile::num_samples; }
-
 private:
   std::vector<Format> layers_;
   ConstDeviceArray<ExecutionSpace, unsigned char> edges_; ///< upload_edges()
@@ -228,8 +222,7 @@ class FirstLaunch final : public Launch {
 public:
   using Scalar = typename Format::Scalar;
 
-  /// `tile_samples`: samples of the tiles that the layer would read in a plan for other samples.
-  FirstLaunch(Format layer, int tile_samples) : layer_(std::move(layer)), tile_samples_(tile_samples) {}
+  explicit FirstLaunch(Format layer) : layer_(std::move(layer)) {}
 
   void forward(Stream const& stream, Panel& given_panel, HandOver const& hand_over) const override {
     auto const& space = instance_of<ExecutionSpace>(stream);
@@ -245,11 +238,8 @@ public:
     panel.advance(layer_.num_outputs(), hand_over.tile_samples);
   }
 
-  int tile_samples() const override { return tile_samples_; }
-
 private:
   Format layer_;
-  int tile_samples_;
 };
 
 /// Creates the launches that carry out the steps of a plan. Only this class knows which kernels exist for which formats
@@ -268,7 +258,7 @@ public:
         [&]<class F>(F const& format) -> std::unique_ptr<Launch> {
           if (step.kernel == KernelName::fused) return make_fused<F>(step);
           if (step.kernel == KernelName::small_batch) return make_few<F>(step);
-          if (reads_copy_of_first_layer(step.kernel)) return make_first(format, step);
+          if (reads_copy_of_first_layer(step.kernel)) return make_first(format);
           return make_layer(format, step);
         },
         *layers_.front());
@@ -335,10 +325,10 @@ private:
   }
 
   template <class F>
-  std::unique_ptr<Launch> make_first(F const& format, Step const& step) const {
+  std::unique_ptr<Launch> make_first(F const& format) const {
     if constexpr (is_for_first_layer<F> || std::is_same_v<F, typename Formats::template Single<Short>> ||
                   std::is_same_v<F, typename Formats::template Single<typename Formats::Long>>)
-      return std::make_unique<FirstLaunch<ExecutionSpace, F>>(format, static_cast<int>(step.choice.tile_samples));
+      return std::make_unique<FirstLaunch<ExecutionSpace, F>>(format);
     return nullptr;
   }
 
