@@ -29,15 +29,6 @@ SampleCopy::SampleCopy(DeviceMemory const& memory, WidenLaunches widen, std::siz
       chunk_length_(chunk_length),
       lane_(memory.new_stream()) {}
 
-std::size_t SampleCopy::bytes_per_sample(std::size_t num_arrays, std::size_t entries, bool has_one_value,
-                                         std::size_t scalar_bytes, bool is_in_place) {
-  std::size_t const value_bytes = has_one_value ? 0 : scalar_bytes;
-  std::size_t const narrow_bytes = is_in_place ? 0 : entries * sizeof(NarrowColumn) + sizeof(NarrowPointer);
-  std::size_t const bytes =
-      num_arrays * (entries * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset)) + narrow_bytes;
-  return bytes + bytes / 16; // make_room() allocates a sixteenth more
-}
-
 SampleCopy::Copied SampleCopy::copy(SampleArrays& arrays, SampleBatch const& batch) {
   std::size_t const num_entries = batch.num_entries();
   bool const has_one_value = batch.has_one_value();

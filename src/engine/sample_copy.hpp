@@ -11,6 +11,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -37,10 +38,6 @@ public:
   /// numbers of a chunk.
   SampleCopy(DeviceMemory const& memory, WidenLaunches widen, std::size_t scalar_bytes, bool is_in_place,
              std::string input_name = "the samples", std::size_t chunk_length = std::size_t(1) << 20U);
-
-  /// Bytes on the device for a sample with `entries` entries, stored in `num_arrays` SampleArrays.
-  static std::size_t bytes_per_sample(std::size_t num_arrays, std::size_t entries, bool has_one_value,
-                                      std::size_t scalar_bytes, bool is_in_place);
 
   /// Samples that kernels can read, and the number of bytes copied.
   struct Copied {
@@ -144,8 +141,12 @@ public:
 
   /// Bytes on the device for a sample with `entries` entries, both places together.
   static std::size_t bytes_per_sample(KernelSet const& kernels, std::size_t entries, bool has_one_value) {
-    return SampleCopy::bytes_per_sample(num_places, entries, has_one_value, kernels.scalar_bytes(),
-                                        kernels.memory().is_host());
+    std::size_t const value_bytes = has_one_value ? 0 : kernels.scalar_bytes();
+    std::size_t const narrow_bytes =
+        kernels.memory().is_host() ? 0 : entries * sizeof(std::uint16_t) + sizeof(std::uint32_t);
+    std::size_t const bytes =
+        num_places * (entries * (sizeof(NeuronIndex) + value_bytes) + sizeof(EdgeOffset)) + narrow_bytes;
+    return bytes + bytes / 16; // make_room() allocates a sixteenth more
   }
 
   /// Copies samples to a free place on the device; does nothing if both places are in use. Any thread may call it.

@@ -204,7 +204,7 @@ private:
   }
 
   void forward(std::size_t set, std::span<std::uint64_t const> rows) {
-    passes_.select_rows(*stream_, sets_.at(set), rows);
+    passes_.batch().select_rows(*stream_, sets_.at(set), rows);
     passes_.forward(*stream_, sets_.at(set));
   }
   void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
@@ -215,7 +215,7 @@ private:
   /// step.
   void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     auto const& samples = sets_.at(set);
-    passes_.select_rows(*stream_, samples, rows_of(pass, rows));
+    passes_.batch().select_rows(*stream_, samples, rows_of(pass, rows));
     prepare_sums(pass);
     launches_.run(*stream_, {set, rows.size()}, [&](Stream const& stream) {
       passes_.forward(stream, samples);
@@ -230,7 +230,7 @@ private:
   /// Waits for the pass in progress and adds its losses.
   void add_losses(RankLosses& losses) {
     std::vector<double> found;
-    passes_.add_losses(*stream_, found, losses.num_right);
+    passes_.batch().add_losses(*stream_, found, losses.num_right);
     losses.add(found, leaf);
   }
 

@@ -220,13 +220,11 @@ public:
     levels_ = LeafLevels<Scalar>(kernels_, weights_->layers(), strips_, max_leaves_);
   }
 
-  /// Selects these rows of the set as the micro-batch of the following passes. From forward() on, all launches depend
+  /// The micro-batch of the passes, whose rows are selected before forward(). From forward() on, all launches depend
   /// only on the set and the number of rows.
-  void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
-    batch_.select_rows(stream, set, rows);
-  }
+  MicroBatch<Scalar>& batch() { return batch_; }
 
-  /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
+  /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses in batch().
   /// Does not fence, so that a device can start the backward pass without the host.
   void forward(Stream const& stream, Set const& set) {
     ProfilingRegion const region("varve::forward");
@@ -237,12 +235,6 @@ public:
     forward_layers(stream, 0, num_layers, {num_layers - 1, backward_use});
     batch_.answer(stream, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
                   widths_.back());
-  }
-
-  /// Waits for the micro-batch of the last forward(); appends its samples' losses to `losses` and adds the number of
-  /// right answers to num_right.
-  void add_losses(Stream const& stream, std::vector<double>& losses, std::size_t& num_right) {
-    batch_.add_losses(stream, losses, num_right);
   }
 
   /// Backward pass of the micro-batch of the last forward(): writes the sums of gradients over each of its subtrees to
