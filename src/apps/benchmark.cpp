@@ -11,7 +11,6 @@
 #include "core/version.hpp"
 #include "engine/ceilings.hpp"
 #include "engine/inference.hpp"
-#include "engine/launch_times.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"

@@ -19,9 +19,8 @@ struct NetworkToRun {
 /// prepare() for Varve's own engine.
 std::unique_ptr<Inference> prepare_on_device(NetworkToRun const& network, InferenceOptions const& options);
 
-/// prepare() for the engines that serve comparison. Kokkos Kernels adds products in its own order and ignores
+/// prepare() for Kokkos Kernels, which serves comparison: it adds products in its own order and ignores
 /// options.edge_order.
 std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, InferenceOptions const& options);
-std::unique_ptr<Inference> prepare_reference(NetworkToRun const& network, InferenceOptions const& options);
 
 } // namespace varve

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "engine/training_plan.hpp"
 #include "engine/training_step.hpp"
 #include "passes/regrow.hpp"
 
@@ -69,7 +68,7 @@ public:
   /// kept: the layers with the edges that keep their places; counts: wanted places by layer; forward: runs the forward
   /// pass of a micro-batch. All must outlive this object.
   GrowthSearch(TrainingKernels<Scalar> const& kernels, Stream const& stream, Passes& passes, Network const& kept,
-               std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, GrowthLimits const& limits,
+               std::vector<EdgeOffset> const& counts, std::size_t num_micro_batches, std::size_t max_sums,
                std::function<void(std::size_t)> const& forward)
       : kernels_(kernels),
         stream_(stream),
@@ -79,13 +78,8 @@ public:
         num_micro_batches_(num_micro_batches),
         best_(counts.begin(), counts.end()) {
     std::vector<bool> growing;
-    for (std::size_t number = 0; number < counts.size(); ++number) {
-      auto const& pattern = kept.layers()[number].weights;
-      growing.push_back(counts[number] > 0);
-      num_inputs_.push_back(pattern.num_columns);
-      num_outputs_.push_back(pattern.num_rows);
-    }
-    blocks_ = growth_passes(kept, growing, limits.max_sums, num_micro_batches == 1);
+    for (auto const count : counts) growing.push_back(count > 0);
+    blocks_ = growth_passes(kept, growing, max_sums, num_micro_batches == 1);
     for (auto const& pass : blocks_)
       for (auto const& block : pass) max_sums_ = std::max(max_sums_, block.first_sum + num_places(block));
     places_ = new_numbers<std::uint32_t>(kernels.memory(), "varve::free_places", max_sums_);
@@ -116,7 +110,8 @@ public:
   }
 
 private:
-  std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * num_inputs_[block.layer]; }
+  SparseMatrix const& pattern_of(GrowthBlock const& block) const { return kept_->layers()[block.layer].weights; }
+  std::size_t num_places(GrowthBlock const& block) const { return block.num_outputs * pattern_of(block).num_columns; }
 
   /// Computes the sums of a block over the present micro-batch; takes its candidates if this is the whole mini-batch.
   void add_up(GrowthBlock const& block, Panel const& inputs, Panel const& errors, int num_positions) {
@@ -127,7 +122,7 @@ private:
     if (levels_.size() < needed) levels_ = new_numbers<Scalar>(kernels_.memory(), "varve::place_leaf_sums", needed);
     GradientLevels<Scalar> const levels{{levels_, num_places(block), per_run, num_leaves}, {}};
     kernels_.place_gradients(stream_, places, levels.weights);
-    kernels_.add_levels(stream_, levels, totals_[height_], block.first_sum, 0);
+    kernels_.totals(stream_, levels, nullptr, totals_[height_], block.first_sum, 0);
     if (num_micro_batches_ == 1) take_candidates(block);
   }
 
@@ -141,12 +136,12 @@ private:
   }
 
   /// The edges of a layer that keep their places. Only those of one layer are on the device at a time.
-  RowsOnDevice const& kept_edges_of(std::size_t layer) {
-    if (layer_on_device_ == layer) return kept_edges_;
-    auto const& pattern = kept_->layers()[layer].weights;
+  RowsOnDevice const& kept_edges_of(GrowthBlock const& block) {
+    if (layer_on_device_ == block.layer) return kept_edges_;
+    auto const& pattern = pattern_of(block);
     kept_edges_ = {};
     kept_edges_ = upload_rows(kernels_.memory(), "varve::kept_edges", pattern.row_pointers, pattern.column_indices);
-    layer_on_device_ = layer;
+    layer_on_device_ = block.layer;
     return kept_edges_;
   }
 
@@ -154,8 +149,8 @@ private:
                                  int num_positions) const {
     return {inputs,
             errors,
-            static_cast<int>(num_inputs_[block.layer]),
-            static_cast<int>(num_outputs_[block.layer]),
+            static_cast<int>(pattern_of(block).num_columns),
+            static_cast<int>(pattern_of(block).num_rows),
             static_cast<int>(block.first_output),
             static_cast<int>(block.num_outputs),
             num_positions};
@@ -164,7 +159,7 @@ private:
   void take_candidates(GrowthBlock const& block) {
     auto& best = best_[block.layer];
     std::size_t const num_listed =
-        kernels_.list_free_places(stream_, kept_edges_of(block.layer), place_block(block, {}, {}, 0),
+        kernels_.list_free_places(stream_, kept_edges_of(block), place_block(block, {}, {}, 0),
                                   totals_[0].part(block.first_sum, block.first_sum + num_places(block)),
                                   static_cast<Scalar>(best.limit().value_or(-1.0)), places_, magnitudes_);
     auto const places = download(kernels_.memory(), places_.part(0, num_listed));
@@ -173,7 +168,7 @@ private:
     candidates.reserve(places.size());
     for (std::size_t i = 0; i < places.size(); ++i)
       candidates.push_back(
-          {block.first_output * num_inputs_[block.layer] + places[i], static_cast<double>(magnitudes[i])});
+          {block.first_output * pattern_of(block).num_columns + places[i], static_cast<double>(magnitudes[i])});
     best.add(candidates);
   }
 
@@ -185,8 +180,7 @@ private:
   std::size_t num_micro_batches_;
   std::vector<BestCandidates> best_; ///< [layer]
   RowsOnDevice kept_edges_;
-  std::optional<std::size_t> layer_on_device_; ///< the layer of kept_edges_
-  std::vector<std::size_t> num_inputs_, num_outputs_;
+  std::optional<std::size_t> layer_on_device_;   ///< the layer of kept_edges_
   std::vector<std::vector<GrowthBlock>> blocks_; ///< [pass]
   std::size_t max_sums_ = 0;
   std::vector<Array<Scalar>> totals_; ///< sums over subtrees of micro-batches: a stack
@@ -201,7 +195,7 @@ private:
 template <class Scalar>
 PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Stream const& stream,
                             TrainedWeights<Scalar>& weights, OptimizerState state, TrainingPasses<Scalar>& passes,
-                            PatternEvent const& event, std::size_t num_micro_batches, GrowthLimits const& limits,
+                            PatternEvent const& event, std::size_t num_micro_batches, std::size_t max_sums,
                             std::function<void(std::size_t)> const& forward) {
   auto layers = weights.network().layers();
   std::vector<std::vector<EdgeOffset>> dropped;
@@ -219,7 +213,7 @@ PatternCount evolve_pattern(TrainingKernels<Scalar> const& kernels, Stream const
       kept[number].weights.values.assign(kept[number].num_edges(), 0.0);
     }
     Network const kept_network(std::move(kept));
-    GrowthSearch<Scalar> search(kernels, stream, passes, kept_network, counts, num_micro_batches, limits, forward);
+    GrowthSearch<Scalar> search(kernels, stream, passes, kept_network, counts, num_micro_batches, max_sums, forward);
     grown = search.run();
   } else {
     for (std::size_t number = 0; number < layers.size(); ++number)

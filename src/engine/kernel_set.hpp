@@ -16,10 +16,9 @@
 namespace varve {
 
 /// A layer in the format that the plan chose for it, encoded on the host.
-class EncodedLayer {
-public:
-  virtual ~EncodedLayer() = default;
-  virtual std::size_t bytes() const = 0;
+struct EncodedLayer {
+  std::shared_ptr<void const> arrays;
+  std::size_t bytes = 0;
 };
 
 /// A layer, a further copy of layer 0, a strip of a layer or a run of cones in its format, with its arrays on the
@@ -35,12 +34,6 @@ public:
   virtual std::vector<unsigned char> to_image() = 0;
   /// Rebases the arrays of a layer in an image to device addresses; the image will be at `image`.
   virtual void move_arrays(unsigned char const* image) = 0;
-};
-
-/// A layer whose arrays are in an image (ArraysInImage) until they are streamed to the device.
-struct LayerInImage {
-  std::unique_ptr<DeviceLayer> layer;
-  std::vector<unsigned char> image;
 };
 
 /// True if the kernel reads a further copy of layer 0, and the samples without tiles.
@@ -67,9 +60,6 @@ public:
 
   /// Launches the kernels of the layers on a panel. Panel and stream must be of the launch's kernel set.
   virtual void forward(Stream const& stream, Panel& panel, HandOver const& hand_over) const = 0;
-
-  /// Samples per tile that the kernel reads.
-  virtual int tile_samples() const = 0;
 };
 
 /// Interpretation of a panel's last activations.
@@ -96,10 +86,13 @@ struct DenseEntries {
   std::size_t first_bad; ///< row * columns + column of the first value that is not finite; past the end if none
 };
 
-/// The number of samples of a batch, and the index of the first.
-struct SampleNumbers {
-  std::size_t num_samples = 0;
-  SampleIndex first_sample = 0;
+/// The end of a run on a batch, whose last activations are in a panel.
+struct EndOfRun {
+  Stream const& stream; ///< on which results are computed and copied
+  Panel const& panel;
+  PanelOutputs outputs;
+  std::size_t num_samples;  ///< of the batch
+  SampleIndex first_sample; ///< number of the batch's first sample
 };
 
 /// Neurons of a panel that one rank has computed, at the same positions as in the whole panel; arrays on the device.
@@ -121,11 +114,11 @@ public:
   virtual DeviceTraits traits() const = 0;
 
   /// encode() converts a layer to a format on the host; several threads may call it at a time. place() then copies it
-  /// to the device, place_in_image() to an image. encode() throws InputError if the layer exceeds the range of the
-  /// format's index or scalar types.
-  virtual std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const = 0;
-  virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const = 0;
-  virtual LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const = 0;
+  /// to the device or, if `image` is not null, to an image until it is streamed. encode() throws InputError if the
+  /// layer exceeds the range of the format's index or scalar types.
+  virtual EncodedLayer encode(Layer const& layer, Encoding encoding) const = 0;
+  virtual std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
+                                             std::vector<unsigned char>* image) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const = 0;
   virtual std::unique_ptr<DeviceLayer> place_first(Layer const& layer, FirstLayerChoice const& choice) const = 0;
 
@@ -146,23 +139,17 @@ public:
   virtual void fill_entries(Stream const& stream, DeviceInput const& rows, EdgeOffset const* row_ends,
                             std::size_t num_entries, NeuronIndex* columns, void* values) const = 0;
 
-  /// The sum of the fingerprints of all nonzero last activations of these samples. first_sample: number of the batch's
-  /// first sample. Both fence.
-  virtual std::uint64_t hash(Stream const& stream, Panel const& panel, SamplesInPanel const& samples,
-                             PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
-  virtual std::uint64_t hash_saturated(Stream const& stream, int const* ids, std::size_t count,
-                                       PanelOutputs const& outputs, SampleIndex first_sample) const = 0;
+  /// The sum of the fingerprints of all nonzero last activations of these samples. Both fence.
+  virtual std::uint64_t hash(EndOfRun const& run, SamplesInPanel const& samples) const = 0;
+  virtual std::uint64_t hash_saturated(EndOfRun const& run, int const* ids, std::size_t count) const = 0;
 
   /// Copies the last activations at positions [first, first + count) to `rows` on the host, [count][outputs].
-  virtual void gather_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, std::size_t first,
-                           std::size_t count, void* rows) const = 0;
+  virtual void gather_rows(EndOfRun const& run, std::size_t first, std::size_t count, void* rows) const = 0;
   /// Writes the last activations of all samples, including zeros, to a matrix [samples, outputs] on the device. `ends`:
   /// on the device, by sample, its position, kDeadSample or kSaturatedSample. Does not fence.
-  virtual void write_rows(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
-                          DeviceOutput const& target) const = 0;
+  virtual void write_rows(EndOfRun const& run, int const* ends, DeviceOutput const& target) const = 0;
   /// SampleLeaves::output of all samples of a batch, hashed on the device; `ends` as above. Fences.
-  virtual void digest_outputs(Stream const& stream, Panel const& panel, PanelOutputs const& outputs, int const* ends,
-                              SampleNumbers const& samples, std::span<Digest> digests) const = 0;
+  virtual void digest_outputs(EndOfRun const& run, int const* ends, std::span<Digest> digests) const = 0;
 
   /// Copies a rank's neurons to the next tiles of a panel of num_neurons neurons. Does not fence.
   virtual void join_part(Stream const& stream, Panel& panel, RankPart const& part, int num_neurons,

@@ -32,16 +32,17 @@ public:
     return device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()), max_team_scratch<ExecutionSpace>());
   }
 
-  std::unique_ptr<EncodedLayer> encode(Layer const& layer, Encoding encoding) const override {
-    return std::make_unique<Encoded>(Formats::encode(layer, std::move(encoding)));
+  EncodedLayer encode(Layer const& layer, Encoding encoding) const override {
+    auto const arrays = std::make_shared<Encoded const>(Formats::encode(layer, std::move(encoding)));
+    return {arrays, std::visit([](auto const& one) { return one.bytes(); }, *arrays)};
   }
-  std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded) const override {
-    return placed(layer, encoded, {});
-  }
-  LayerInImage place_in_image(Layer const& layer, EncodedLayer const& encoded) const override {
-    ArraysInImage<ExecutionSpace> image;
-    auto in_image = placed(layer, encoded, {&image});
-    return {std::move(in_image), image.release()};
+  std::unique_ptr<DeviceLayer> place(Layer const& layer, EncodedLayer const& encoded,
+                                     std::vector<unsigned char>* image) const override {
+    ArraysInImage<ExecutionSpace> arrays;
+    auto placed = std::make_unique<InFormat>(Formats::place(layer, *static_cast<Encoded const*>(encoded.arrays.get()),
+                                                            {image != nullptr ? &arrays : nullptr}));
+    if (image != nullptr) *image = arrays.release();
+    return placed;
   }
   std::unique_ptr<DeviceLayer> place_cones(std::span<Layer const> run, ConeRun const& cones) const override {
     return std::make_unique<InFormat>(Cones(run, cones));
@@ -80,47 +81,44 @@ public:
                             array_at(columns, num_entries), array_at(static_cast<Scalar*>(values), num_entries)});
   }
 
-  std::uint64_t hash(Stream const& stream, Panel const& given_panel, SamplesInPanel const& samples,
-                     PanelOutputs const& outputs, SampleIndex first_sample) const override {
-    auto const& panel = panel_of(given_panel);
+  std::uint64_t hash(EndOfRun const& run, SamplesInPanel const& samples) const override {
+    auto const& panel = panel_of(run.panel);
     std::size_t const num_positions = samples.positions == nullptr ? 0 : samples.count;
     HashActivations<ExecutionSpace, Scalar> const kernel{panel.source(),
                                                          panel.tile_samples(),
                                                          panel.from_slot(),
                                                          array_at(samples.positions, num_positions),
                                                          array_at(samples.ids, samples.count),
-                                                         neurons_of(outputs),
+                                                         neurons_of(run.outputs),
                                                          panel.num_neurons(),
-                                                         static_cast<int>(outputs.num_outputs),
-                                                         first_sample};
+                                                         static_cast<int>(run.outputs.num_outputs),
+                                                         run.first_sample};
     std::uint64_t hash = 0;
-    in_space_for(stream, samples.count * outputs.num_outputs, [&](auto const& space) {
+    in_space_for(run.stream, samples.count * run.outputs.num_outputs, [&](auto const& space) {
       using Space = std::decay_t<decltype(space)>;
       Kokkos::parallel_reduce("varve::hash_activations",
                               Kokkos::RangePolicy<Space>(space, 0, static_cast<int>(samples.count)), kernel, hash);
     });
     return hash;
   }
-  std::uint64_t hash_saturated(Stream const& stream, int const* ids, std::size_t count, PanelOutputs const& outputs,
-                               SampleIndex first_sample) const override {
+  std::uint64_t hash_saturated(EndOfRun const& run, int const* ids, std::size_t count) const override {
     std::uint64_t hash = 0;
     Kokkos::parallel_reduce(
         "varve::hash_saturated",
-        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(stream), 0, static_cast<int>(count)),
-        HashEqualActivations<Scalar>{static_cast<Scalar>(outputs.saturated_value), array_at(ids, count),
-                                     static_cast<int>(outputs.num_outputs), first_sample},
+        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(run.stream), 0, static_cast<int>(count)),
+        HashEqualActivations<Scalar>{static_cast<Scalar>(run.outputs.saturated_value), array_at(ids, count),
+                                     static_cast<int>(run.outputs.num_outputs), run.first_sample},
         hash);
     return hash;
   }
 
-  void gather_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, std::size_t first,
-                   std::size_t count, void* rows) const override {
-    std::size_t const size = count * outputs.num_outputs;
+  void gather_rows(EndOfRun const& run, std::size_t first, std::size_t count, void* rows) const override {
+    std::size_t const size = count * run.outputs.num_outputs;
     DeviceArray<ExecutionSpace, Scalar> const on_device(Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::rows"),
                                                         size);
-    GatherRows<Scalar> const kernel{last_activations(given_panel, outputs, nullptr, 0), static_cast<int>(first),
-                                    static_cast<int>(outputs.num_outputs), on_device};
-    in_space_for(stream, size, [&](auto const& space) {
+    GatherRows<Scalar> const kernel{last_activations(run, nullptr), static_cast<int>(first),
+                                    static_cast<int>(run.outputs.num_outputs), on_device};
+    in_space_for(run.stream, size, [&](auto const& space) {
       using Space = std::decay_t<decltype(space)>;
       using Range = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
       Kokkos::parallel_for("varve::gather_rows", Range(space, 0, size), kernel);
@@ -129,25 +127,22 @@ public:
     copy_and_wait(Kokkos::View<Scalar*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(static_cast<Scalar*>(rows), size),
                   on_device);
   }
-  void write_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
-                  DeviceOutput const& target) const override {
-    varve::write_rows(
-        instance_of<ExecutionSpace>(stream),
-        WriteRows<Scalar>{last_activations(given_panel, outputs, ends, target.num_rows), rows_of<Scalar>(target)});
+  void write_rows(EndOfRun const& run, int const* ends, DeviceOutput const& target) const override {
+    varve::write_rows(instance_of<ExecutionSpace>(run.stream),
+                      WriteRows<Scalar>{last_activations(run, ends), rows_of<Scalar>(target)});
   }
-  void digest_outputs(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
-                      SampleNumbers const& samples, std::span<Digest> digests) const override {
-    auto const& space = instance_of<ExecutionSpace>(stream);
+  void digest_outputs(EndOfRun const& run, int const* ends, std::span<Digest> digests) const override {
+    auto const& space = instance_of<ExecutionSpace>(run.stream);
     constexpr std::size_t words = sizeof(Digest) / sizeof(std::uint32_t);
     DeviceArray<ExecutionSpace, std::uint32_t> const on_device(
-        Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::digests"), words * samples.num_samples);
+        Kokkos::view_alloc(Kokkos::WithoutInitializing, "varve::digests"), words * run.num_samples);
     using Range = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
-    Kokkos::parallel_for("varve::digest_outputs", Range(space, 0, samples.num_samples),
-                         DigestOutputs<Scalar>{last_activations(given_panel, outputs, ends, samples.num_samples),
-                                               samples.first_sample, static_cast<int>(outputs.num_outputs), on_device});
+    Kokkos::parallel_for("varve::digest_outputs", Range(space, 0, run.num_samples),
+                         DigestOutputs<Scalar>{last_activations(run, ends), run.first_sample,
+                                               static_cast<int>(run.outputs.num_outputs), on_device});
     space.fence("varve: digests of outputs");
     copy_and_wait(Kokkos::View<std::uint32_t*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(
-                      reinterpret_cast<std::uint32_t*>(digests.data()), words * samples.num_samples),
+                      reinterpret_cast<std::uint32_t*>(digests.data()), words * run.num_samples),
                   on_device);
   }
 
@@ -170,29 +165,23 @@ public:
 
 private:
   using Formats = LayerFormats<ExecutionSpace, Scalar>;
+  using Encoded = typename Formats::Encoded;
   using Cones = typename Formats::Cones;
   template <class F>
   static constexpr bool is_streamed = !std::is_same_v<F, Cones> && !std::is_same_v<F, typename Formats::Counted> &&
                                       !std::is_same_v<F, typename Formats::Columns>;
 
-  struct Encoded final : EncodedLayer {
-    explicit Encoded(typename Formats::Encoded given) : arrays(std::move(given)) {}
-    std::size_t bytes() const override { return Formats::bytes_of(arrays); }
-
-    typename Formats::Encoded arrays;
-  };
-
   struct InFormat final : DeviceLayer {
     explicit InFormat(typename Formats::Format given) : format(std::move(given)) {}
     std::size_t bytes() const override {
-      return std::visit([](auto const& one) { return one.bytes(); }, format);
+      return std::visit([](auto const& one) { return bytes_on_device(one); }, format);
     }
     bool can_be_streamed() const override {
       return std::visit([]<class F>(F const&) { return is_streamed<F>; }, format);
     }
     std::vector<unsigned char> to_image() override {
       ArraysInImage<ExecutionSpace> image;
-      visit_streamed([&](auto& one) { one.for_each_array([&](auto& array) { image.take(array); }); });
+      visit_streamed([&](auto& one) { for_each_array(one, [&](auto& array) { image.take(array); }); });
       return image.release();
     }
     void move_arrays(unsigned char const* image) override {
@@ -218,18 +207,17 @@ private:
   static PanelOn<ExecutionSpace, Scalar> const& panel_of(Panel const& panel) {
     return static_cast<PanelOn<ExecutionSpace, Scalar> const&>(panel);
   }
-  static LastActivations<Scalar> last_activations(Panel const& given_panel, PanelOutputs const& outputs,
-                                                  int const* ends, std::size_t num_samples) {
+  static LastActivations<Scalar> last_activations(EndOfRun const& run, int const* ends) {
     using Last = LastActivations<Scalar>;
     static_assert(Last::is_dead == kDeadSample && Last::is_saturated == kSaturatedSample);
-    auto const& panel = panel_of(given_panel);
+    auto const& panel = panel_of(run.panel);
     return {panel.source(),
             panel.tile_samples(),
             panel.from_slot(),
-            neurons_of(outputs),
-            array_at(ends, num_samples),
+            neurons_of(run.outputs),
+            array_at(ends, ends == nullptr ? 0 : run.num_samples),
             panel.num_neurons(),
-            static_cast<Scalar>(outputs.saturated_value)};
+            static_cast<Scalar>(run.outputs.saturated_value)};
   }
   static ArrayView<NeuronIndex const> neurons_of(PanelOutputs const& outputs) {
     return array_at(outputs.neurons, outputs.neurons == nullptr ? 0 : outputs.num_outputs);
@@ -259,11 +247,6 @@ private:
       }
     }
     launch(space);
-  }
-
-  static std::unique_ptr<DeviceLayer> placed(Layer const& layer, EncodedLayer const& encoded,
-                                             LayerArrays<ExecutionSpace> const& arrays) {
-    return std::make_unique<InFormat>(Formats::place(layer, static_cast<Encoded const&>(encoded).arrays, arrays));
   }
 };
 

@@ -108,10 +108,6 @@ struct LayerFormats {
     return Single<Long>(layer, Single<Long>::encode(layer.weights, choice.order));
   }
 
-  static std::size_t bytes_of(Encoded const& encoded) {
-    return std::visit([](auto const& arrays) { return arrays.bytes(); }, encoded);
-  }
-
 private:
   template <template <class> class Ell>
   static Encoded encode_as(SparseMatrix const& matrix, std::vector<NeuronIndex> order, bool is_short,

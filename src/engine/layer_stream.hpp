@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/layer_strips.hpp"
+#include "engine/trained_layers.hpp"
 #include "engine/trained_weights.hpp"
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 namespace varve {
@@ -30,24 +32,21 @@ public:
         strips_(&strips),
         copies_(memory.new_stream()),
         on_host_(host.memory().default_stream()) {
-    Sizes sizes{strip_size};
-    for (auto const& layer : weights.layers())
-      sizes.take(static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
-                 layer.edges.num_edges(), layer.format);
+    Sizes const sizes(weights.layers(), strip_size);
     for (auto& buffer : buffers_) buffer = Buffer(memory, sizes);
+    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", sizes.gradients);
   }
 
-  /// Device memory of the buffers for such a network and strips of strip_size, in bytes.
-  static std::size_t bytes_for(Network const& network, std::vector<TrainedFormat> const& formats,
-                               std::size_t strip_size) {
-    Sizes sizes{strip_size};
-    for (std::size_t number = 0; number < formats.size(); ++number) {
-      auto const& layer = network.layers()[number];
-      sizes.take(layer.num_inputs(), layer.num_outputs(), layer.num_edges(), formats[number]);
-    }
+  /// Device memory of the buffers for such layers and strips of strip_size, in bytes.
+  static std::size_t bytes_for(std::vector<TrainedShape> const& layers, std::size_t strip_size) {
+    Sizes const sizes(layers, strip_size);
     return 2 * ((sizes.rows + sizes.places) * sizeof(std::uint32_t) + sizes.edges * sizeof(NeuronIndex) +
-                sizes.weights * sizeof(Scalar) + sizes.outputs * sizeof(double));
+                sizes.weights * sizeof(Scalar) + sizes.outputs * sizeof(double)) +
+           sizes.gradients * sizeof(Scalar);
   }
+
+  /// Room on the device for the gradients of a strip: those of its weights, then those of all biases.
+  DeviceNumbers<Scalar> const& gradients() const { return gradients_; }
 
   /// Returns a strip that kernels launched next on the stream may use until the next call. Waits for all kernels
   /// launched before.
@@ -77,17 +76,20 @@ public:
 private:
   /// The sizes of the largest arrays of all strips.
   struct Sizes {
-    std::size_t strip; ///< weights and rows
-    std::size_t rows = 0, edges = 0, weights = 0, outputs = 0, places = 0;
+    std::size_t rows = 0, edges = 0, weights = 0, outputs = 0, places = 0, gradients = 0;
 
-    void take(std::size_t num_inputs, std::size_t num_outputs, std::size_t num_edges, TrainedFormat const& format) {
-      bool const is_dense = format.has_dense_forward || format.has_dense_backward;
-      std::size_t const num_places = num_inputs * num_outputs;
-      rows = std::max({rows, std::min(num_outputs, strip) + 1, std::min(num_inputs, strip) + 1});
-      edges = std::max(edges, std::min(num_edges, strip));
-      weights = std::max(weights, std::min(is_dense ? num_places : num_edges, strip));
-      outputs = std::max(outputs, std::min(num_outputs, strip));
-      if (format.has_dense_backward && num_places > num_edges) places = std::max(places, std::min(num_edges, strip));
+    template <class Layers>
+    Sizes(Layers const& layers, std::size_t strip) { ///< strip: weights and rows
+      auto const grow = [](std::size_t& size, std::size_t least) { size = std::max(size, least); };
+      for (TrainedShape const& layer : layers) {
+        std::size_t const of_edges = std::min(layer.num_edges, strip);
+        grow(rows, std::min(std::max(layer.num_inputs, layer.num_outputs), strip) + 1);
+        grow(edges, of_edges);
+        grow(weights, std::min(std::max(layer.num_forward_weights(), layer.num_backward_weights()), strip));
+        grow(outputs, std::min(layer.num_outputs, strip));
+        if (layer.has_gaps_backward()) grow(places, of_edges);
+        grow(gradients, of_edges + layer.num_outputs);
+      }
     }
   };
 
@@ -95,12 +97,12 @@ private:
   template <class Number>
   struct Piece {
     DeviceNumbers<Number> on_device;
-    DeviceNumbers<Number> pinned; ///< empty on CPUs
+    DeviceNumbers<Number> pinned; ///< empty on CPUs, and if the numbers themselves are in pinned memory
 
     Piece() = default;
-    Piece(DeviceMemory const& memory, std::size_t size)
-        : on_device(new_numbers<Number>(memory, "varve::streamed_layer", size)) {
-      if (!memory.is_host())
+    Piece(DeviceMemory const& memory, std::string const& label, std::size_t size, bool are_pinned = false)
+        : on_device(new_numbers<Number>(memory, label, size)) {
+      if (!memory.is_host() && !are_pinned)
         pinned = numbers_in<Number>(memory.allocate_on_host("varve::pinned_layer", size * sizeof(Number)));
     }
   };
@@ -108,7 +110,7 @@ private:
   struct Buffer {
     Piece<std::uint32_t> rows;
     Piece<NeuronIndex> neurons;
-    DeviceNumbers<Scalar> weights;
+    Piece<Scalar> weights;
     Piece<double> bias;
     Piece<std::uint32_t> places;
     // the parts that the present strip uses
@@ -119,11 +121,11 @@ private:
 
     Buffer() = default;
     Buffer(DeviceMemory const& memory, Sizes const& sizes)
-        : rows(memory, sizes.rows),
-          neurons(memory, sizes.edges),
-          weights(new_numbers<Scalar>(memory, "varve::streamed_weights", sizes.weights)),
-          bias(memory, sizes.outputs),
-          places(memory, sizes.places) {}
+        : rows(memory, "varve::streamed_layer", sizes.rows),
+          neurons(memory, "varve::streamed_layer", sizes.edges),
+          weights(memory, "varve::streamed_weights", sizes.weights, true),
+          bias(memory, "varve::streamed_layer", sizes.outputs),
+          places(memory, "varve::streamed_layer", sizes.places) {}
   };
 
   /// Copies a strip to the buffer that no kernel uses.
@@ -133,71 +135,51 @@ private:
     auto const& strip = strips_->of(use);
     bool const is_forward = use.direction == LayerUse::Direction::forward;
     bool const is_dense = is_forward ? layer.format.has_dense_forward : layer.format.has_dense_backward;
-    auto const width = static_cast<std::size_t>(is_forward ? layer.num_inputs : layer.num_outputs);
+    std::size_t const width = is_forward ? layer.num_inputs : layer.num_outputs;
     auto& buffer = buffers_[1 - current_];
     if (!is_dense) {
       auto const& edges = is_forward ? layer.edges.by_output : layer.edges.by_input;
       buffer.used_edges.num_rows = static_cast<int>(strip.num_rows);
       buffer.used_edges.row_pointers =
-          put_shifted(buffer.rows, part(edges.row_pointers, strip.first_row, strip.num_rows + 1), strip.first_edge);
-      buffer.used_edges.neurons = put(buffer.neurons, part(edges.neurons, strip.first_edge, strip.num_edges));
+          put(buffer.rows, edges.row_pointers, strip.first_row, strip.num_rows + 1, strip.first_edge);
+      buffer.used_edges.neurons = put(buffer.neurons, edges.neurons, strip.first_edge, strip.num_edges);
     }
     auto const& weights = is_forward ? layer.by_output : layer.backward_weights();
-    buffer.used_weights =
-        put_weights(buffer.weights, is_dense ? part(weights, strip.first_row * width, strip.num_rows * width)
-                                             : part(weights, strip.first_edge, strip.num_edges));
+    buffer.used_weights = is_dense ? put(buffer.weights, weights, strip.first_row * width, strip.num_rows * width)
+                                   : put(buffer.weights, weights, strip.first_edge, strip.num_edges);
     if (is_forward) {
-      buffer.used_bias = put(buffer.bias, part(layer.bias, strip.first_row, strip.num_rows));
+      buffer.used_bias = put(buffer.bias, layer.bias, strip.first_row, strip.num_rows);
     } else if (layer.dense_places.size() == 0) {
       buffer.used_places = {};
     } else {
-      buffer.used_places = put_shifted(buffer.places, part(layer.dense_places, strip.first_edge, strip.num_edges),
-                                       strip.first_row * width);
+      buffer.used_places =
+          put(buffer.places, layer.dense_places, strip.first_edge, strip.num_edges, strip.first_row * width);
     }
   }
 
+  /// Starts to copy `count` numbers from `first` on, each minus `shift`, to the piece.
   template <class Number>
-  static DeviceNumbers<Number const> part(DeviceNumbers<Number const> const& numbers, std::size_t first,
-                                          std::size_t count) {
-    return numbers.part(first, first + count);
-  }
-
-  /// Copies weights to the array. Does not fence.
-  DeviceNumbers<Scalar const> put_weights(DeviceNumbers<Scalar> const& array,
-                                          DeviceNumbers<Scalar const> const& weights) const {
-    auto const target = array.part(0, weights.size());
-    copies_->copy_to_device(target.data(), weights.data(), weights.num_bytes());
-    return target;
-  }
-
-  template <class Number>
-  DeviceNumbers<Number const> put(Piece<Number> const& piece, DeviceNumbers<Number const> const& numbers) const {
-    return put_changed(piece, numbers, [](auto const&) {});
-  }
-
-  /// Copies the numbers minus `shift` to the piece.
-  DeviceNumbers<std::uint32_t const> put_shifted(Piece<std::uint32_t> const& piece,
-                                                 DeviceNumbers<std::uint32_t const> const& numbers,
-                                                 std::size_t shift) const {
-    return put_changed(piece, numbers, [&](DeviceNumbers<std::uint32_t> const& copied) {
-      if (shift != 0) host_.subtract(*on_host_, copied, static_cast<std::uint32_t>(shift));
-    });
-  }
-
-  /// Copies numbers to the piece; `change` may modify them on the host.
-  template <class Number, class Change>
-  DeviceNumbers<Number const> put_changed(Piece<Number> const& piece, DeviceNumbers<Number const> const& numbers,
-                                          Change const& change) const {
-    auto const target = piece.on_device.part(0, numbers.size());
+  DeviceNumbers<Number const> put(Piece<Number> const& piece, DeviceNumbers<Number const> const& all, std::size_t first,
+                                  std::size_t count, std::size_t shift = 0) const {
+    auto const numbers = all.part(first, first + count);
+    auto const target = piece.on_device.part(0, count);
+    auto const subtract = [&](DeviceNumbers<Number> const& copied) {
+      if constexpr (std::is_same_v<Number, std::uint32_t>) {
+        if (shift != 0) host_.subtract(*on_host_, copied, static_cast<std::uint32_t>(shift));
+      }
+    };
     if (memory_.is_host()) {
       copies_->copy_on_device(target.data(), numbers.data(), numbers.num_bytes());
-      change(target);
+      subtract(target);
       return target;
     }
-    auto const pinned = piece.pinned.part(0, numbers.size());
-    on_host_->copy_on_device(pinned.data(), numbers.data(), numbers.num_bytes());
-    change(pinned);
-    on_host_->fence("varve: a strip is in pinned memory");
+    bool const are_pinned = piece.pinned.data() == nullptr;
+    auto const pinned = are_pinned ? numbers : piece.pinned.part(0, count);
+    if (!are_pinned) {
+      on_host_->copy_on_device(piece.pinned.data(), numbers.data(), numbers.num_bytes());
+      subtract(piece.pinned.part(0, count));
+      on_host_->fence("varve: a strip is in pinned memory");
+    }
     copies_->copy_to_device(target.data(), pinned.data(), pinned.num_bytes());
     return target;
   }
@@ -209,6 +191,7 @@ private:
   std::unique_ptr<Stream> copies_;  ///< the stream of copies to the device
   std::unique_ptr<Stream> on_host_; ///< the stream on which the host shifts numbers
   Buffer buffers_[2];
+  DeviceNumbers<Scalar> gradients_;
   std::size_t current_ = 0; ///< the buffer that kernels use
   std::optional<LayerUse> ahead_;
 };

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "engine/layer_strips.hpp"
 #include "engine/training_kernels.hpp"
 
 #include <algorithm>
@@ -44,27 +43,14 @@ public:
   std::size_t bytes() const { return (weights_.size() + bias_.size()) * sizeof(Scalar); }
 
   /// The levels for the backward pass of a strip over num_leaves leaves.
-  template <class OfLayer>
-  Levels of(OfLayer const& layer, LayerStrip const& strip, std::size_t num_leaves) const {
-    auto const outputs = static_cast<std::size_t>(layer.num_outputs);
+  Levels of(TrainedShape const& layer, LayerStrip const& strip, std::size_t num_leaves) const {
     bool const is_dense = layer.format.has_dense_backward;
-    auto const runs = kernels_->runs_of(strip.num_rows, outputs, is_dense, num_leaves);
-    std::size_t const gradients = is_dense ? strip.num_rows * outputs : strip.num_edges;
-    std::size_t const biases = strip.is_first ? outputs : 0;
+    auto const runs = kernels_->runs_of(strip.num_rows, layer.num_outputs, is_dense, num_leaves);
+    std::size_t const gradients = is_dense ? strip.num_rows * layer.num_outputs : strip.num_edges;
+    std::size_t const biases = strip.is_first ? layer.num_outputs : 0;
     int const parts = runs.parts_per_leaf;
     return {{weights_, gradients, runs.of_weights, runs.num_leaves * parts, parts},
             {bias_, biases, runs.of_bias, runs.num_leaves * parts, parts}};
-  }
-
-  /// The levels for the backward passes of a group of layers like this one, with num_edges edges and num_outputs
-  /// outputs in total, over num_leaves leaves.
-  template <class OfLayer>
-  Levels of_group(OfLayer const& layer, LayerStrip const& whole, std::size_t num_edges, std::size_t num_outputs,
-                  std::size_t num_leaves) const {
-    auto levels = of(layer, whole, num_leaves);
-    levels.weights.num_sums = num_edges;
-    levels.bias.num_sums = num_outputs;
-    return levels;
   }
 
   /// The levels for the backward pass of a series of layers over num_leaves leaves, with one run per processor.
@@ -74,23 +60,23 @@ public:
     return {{weights_, num_edges, per_run, leaves}, {bias_, num_outputs, per_run, leaves}};
   }
 
-  /// Upper bound in bytes of the device memory for any strip of up to `size` gradients of a layer of this shape, which
-  /// has up to num_edges edges, and for up to max_leaves leaves.
-  static std::size_t max_bytes(TrainingKernels<Scalar> const& kernels, std::size_t num_inputs, std::size_t num_outputs,
-                               std::size_t num_edges, bool is_dense, std::size_t size, std::size_t max_leaves) {
-    std::size_t const gradients = std::min(is_dense ? num_inputs * num_outputs : num_edges, size);
+  /// Upper bound in bytes of the device memory for any strip of up to `size` gradients of a layer of this shape or of
+  /// fewer edges, and for up to max_leaves leaves.
+  static std::size_t max_bytes(TrainingKernels<Scalar> const& kernels, TrainedShape const& layer, std::size_t size,
+                               std::size_t max_leaves) {
+    std::size_t const gradients = std::min(layer.num_backward_weights(), size);
     std::size_t max_of_weights = 0;
     std::size_t max_of_bias = 0;
     // Fewer rows give more runs, so rows are tried from 1 on, in steps of an eighth: runs grow by half at most in one.
-    for (std::size_t rows = size == kWholeLayers ? num_inputs : 1; rows <= num_inputs;) {
-      std::size_t const end = std::min(num_inputs, rows + rows / 8);
-      std::size_t const most = std::min(gradients, end * num_outputs);
+    for (std::size_t rows = size == kWholeLayers ? layer.num_inputs : 1; rows <= layer.num_inputs;) {
+      std::size_t const end = std::min(layer.num_inputs, rows + rows / 8);
+      std::size_t const most = std::min(gradients, end * layer.num_outputs);
       for (std::size_t leaves = 1; leaves <= max_leaves; ++leaves) {
         for (std::size_t const tried : {rows, end}) {
-          auto const runs = kernels.runs_of(tried, num_outputs, is_dense, leaves);
+          auto const runs = kernels.runs_of(tried, layer.num_outputs, layer.format.has_dense_backward, leaves);
           int const halves = runs.num_leaves * runs.parts_per_leaf;
           max_of_weights = std::max(max_of_weights, size_of_levels(most, halves, runs.of_weights));
-          max_of_bias = std::max(max_of_bias, size_of_levels(num_outputs, halves, runs.of_bias));
+          max_of_bias = std::max(max_of_bias, size_of_levels(layer.num_outputs, halves, runs.of_bias));
         }
       }
       rows = end + 1;

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 
 namespace varve {
 
@@ -100,51 +99,46 @@ public:
   virtual Arrays arrays() const = 0;
 
   /// The host's state of a run, besides its samples.
-  using Progress = std::tuple<int, int, int, int, int, int, int, bool, bool>;
-  Progress progress() const {
-    return {current_,     current_list_, num_lists_, stamp_,      max_samples_,
-            num_neurons_, tile_samples_, is_listed_, seeks_equal_};
-  }
+  struct Progress {
+    int current = 0; ///< the buffer of the last activations
+    int current_list = 0, num_lists = 0;
+    int stamp = 0;
+    int max_samples = 0, num_neurons = 0;
+    int tile_samples = 0; ///< samples of a tile; 0 before the samples are in tiles
+    bool is_listed = false, seeks_equal = false;
+  };
+  Progress const& progress() const { return run_; }
   /// Call after a replay of recorded launches on these samples. progress: progress() after the recorded calls.
   void take_progress(SamplesOnDevice const& samples, Progress const& progress) {
     set_samples(samples);
-    std::tie(current_, current_list_, num_lists_, stamp_, max_samples_, num_neurons_, tile_samples_, is_listed_,
-             seeks_equal_) = progress;
+    run_ = progress;
   }
 
   /// Lowers the host's upper bound of the number of samples to a number that the caller has counted.
-  void limit(int max_samples) { max_samples_ = std::min(max_samples_, max_samples); }
+  void limit(int max_samples) { run_.max_samples = std::min(run_.max_samples, max_samples); }
 
   /// True if the activations are in tiles; false while they are still sparse in samples().
-  bool is_expanded() const { return tile_samples_ != 0; }
+  bool is_expanded() const { return run_.tile_samples != 0; }
 
   /// Call after a launch that read source() and wrote target(), position by position, in tiles of tile_samples samples.
   void advance(int num_neurons, int tile_samples) {
-    current_ = 1 - current_;
-    num_neurons_ = num_neurons;
-    tile_samples_ = tile_samples;
-    is_listed_ = false;
+    run_.current = 1 - run_.current;
+    run_.num_neurons = num_neurons;
+    run_.tile_samples = tile_samples;
+    run_.is_listed = false;
   }
 
-  int stamp() const { return stamp_; }
-  int max_samples() const { return max_samples_; }
-  int num_neurons() const { return num_neurons_; }
-  int tile_samples() const { return tile_samples_; }
-  int num_lists() const { return num_lists_; }
+  int stamp() const { return run_.stamp; }
+  int max_samples() const { return run_.max_samples; }
+  int num_neurons() const { return run_.num_neurons; }
+  int tile_samples() const { return run_.tile_samples; }
+  int num_lists() const { return run_.num_lists; }
 
 protected:
   Panel() = default;
   virtual void set_samples(SamplesOnDevice const& samples) = 0;
 
-  int current_ = 0;
-  int current_list_ = 0;
-  int num_lists_ = 0;
-  int stamp_ = 0;
-  int max_samples_ = 0;
-  int num_neurons_ = 0;
-  int tile_samples_ = 0; ///< samples of a tile; 0 before the samples are in tiles
-  bool is_listed_ = false;
-  bool seeks_equal_ = false;
+  Progress run_;
 };
 
 } // namespace varve

@@ -45,18 +45,11 @@ public:
   void start(Stream const& stream, SamplesOnDevice const& samples) override {
     auto const& space = instance_of<ExecutionSpace>(stream);
     set_samples(samples);
-    current_ = 0;
-    num_lists_ = 0;
-    stamp_ = 0;
-    max_samples_ = samples.num_samples;
-    num_neurons_ = samples.num_neurons;
-    tile_samples_ = 0;
-    is_listed_ = false;
-    seeks_equal_ = false;
-    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(max_samples_))));
+    run_ = {.current_list = run_.current_list, .max_samples = samples.num_samples, .num_neurons = samples.num_neurons};
+    int const length = static_cast<int>(std::max(counts_.size(), slots_of(static_cast<std::size_t>(run_.max_samples))));
     auto const start = [&](auto const& range) {
       Kokkos::parallel_for("varve::start_panel", range,
-                           StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, max_samples_,
+                           StartPanel{ids_[0], live_stamps_, unsaturated_stamps_, counts_, run_.max_samples,
                                       static_cast<int>(counts_.size()), represented_by_, is_worth_it_});
     };
     constexpr int short_range = 8192; // one thread is faster than starting others
@@ -79,15 +72,15 @@ public:
   /// Writes samples() to tiles of this shape.
   template <class Tile>
   void expand(ExecutionSpace const& space) {
-    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[current_]);
-    tile_samples_ = Tile::num_samples;
+    expand_samples<ExecutionSpace, Tile>(space, samples_, buffers_[run_.current]);
+    run_.tile_samples = Tile::num_samples;
   }
 
   /// Call after a launch that appended the samples it kept to target(), in tiles of tile_samples samples, and counted
   /// them in next_count().
   void advance_compacted(ExecutionSpace const& space, int num_neurons, int tile_samples) {
     advance(num_neurons, tile_samples);
-    ++num_lists_;
+    ++run_.num_lists;
     learn_count(space);
   }
 
@@ -96,57 +89,59 @@ public:
 
   int count_live(Stream const& stream) const override {
     int live = 0;
-    Kokkos::parallel_reduce("varve::count_live",
-                            Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(stream), 0, max_samples_),
-                            CountLive{live_stamps_, stamp_}, live);
+    Kokkos::parallel_reduce(
+        "varve::count_live",
+        Kokkos::RangePolicy<ExecutionSpace>(instance_of<ExecutionSpace>(stream), 0, run_.max_samples),
+        CountLive{live_stamps_, run_.stamp}, live);
     return live;
   }
 
   /// list_live() that moves live samples whose activations all equal `cap` to the list of saturated samples.
   void list_live_and_saturated(ExecutionSpace const& space, Scalar cap) {
     find_saturated(space,
-                   FindSaturated<ExecutionSpace, Scalar>{source(), tile_samples_, num_samples(), num_neurons_, cap,
-                                                         unsaturated_stamps_, stamp_},
-                   max_samples_);
+                   FindSaturated<ExecutionSpace, Scalar>{source(), run_.tile_samples, num_samples(), run_.num_neurons,
+                                                         cap, unsaturated_stamps_, run_.stamp},
+                   run_.max_samples);
     list(space, unsaturated_stamps_);
   }
 
   /// Lists one sample of each set of samples that are equal in all bits; it then represents the others. Does nothing
   /// unless Size::finds_equal was set.
   void list_distinct(ExecutionSpace const& space) {
-    if (represented_by_.size() == 0 || max_samples_ == 0) return;
-    seeks_equal_ = true;
+    if (represented_by_.size() == 0 || run_.max_samples == 0) return;
+    run_.seeks_equal = true;
     EqualSamples const equal{hashes_,    hash_table_,  static_cast<int>(hash_table_.size()) - 1,
                              candidate_, is_worth_it_, represented_by_};
     list_distinct_samples(
-        space, PanelPositions<Scalar>{source(), tile_samples_, num_neurons_, from_slot(), num_samples()},
-        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, ++stamp_, ids(), next_ids(),
-                                            from_slot(), from_slot_[1 - current_list_], equal, max_samples_},
+        space, PanelPositions<Scalar>{source(), run_.tile_samples, run_.num_neurons, from_slot(), num_samples()},
+        ListDistinctSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, ++run_.stamp, ids(), next_ids(),
+                                            from_slot(), from_slot_[1 - run_.current_list], equal, run_.max_samples},
         live_stamps_);
-    current_list_ = 1 - current_list_;
-    ++num_lists_;
+    run_.current_list = 1 - run_.current_list;
+    ++run_.num_lists;
     learn_count(space);
-    is_listed_ = true;
+    run_.is_listed = true;
   }
 
   /// Compacts all samples into consecutive slots of tiles of tile_samples samples, unless they are there already.
   void compact(ExecutionSpace const& space, int tile_samples) {
-    if (!is_listed_ && tile_samples == tile_samples_) return;
+    if (!run_.is_listed && tile_samples == run_.tile_samples) return;
     move_live_samples(space,
-                      MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), tile_samples_, tile_samples,
-                                                              num_samples(), from_slot(), num_neurons_, 0},
-                      max_samples_);
-    advance(num_neurons_, tile_samples);
+                      MoveLiveSamples<ExecutionSpace, Scalar>{source(), target(), run_.tile_samples, tile_samples,
+                                                              num_samples(), from_slot(), run_.num_neurons, 0},
+                      run_.max_samples);
+    advance(run_.num_neurons, tile_samples);
   }
 
   /// The arrays for a kernel that computes one layer for all samples, with a new stamp for live samples.
   LayerPass<Scalar> next_pass() {
-    ++stamp_;
+    ++run_.stamp;
     return same_pass();
   }
   /// The arrays of the last next_pass(), for another strip of its layer.
   LayerPass<Scalar> same_pass() const {
-    return {source(), tile_samples_, from_slot(), target(), num_samples(), max_samples_, live_stamps_, stamp_};
+    return {source(),      run_.tile_samples, from_slot(),  target(),
+            num_samples(), run_.max_samples,  live_stamps_, run_.stamp};
   }
 
   int count_samples(Stream const& stream) const override {
@@ -160,29 +155,29 @@ public:
   }
 
   Arrays arrays() const override {
-    return {buffers_[current_].data(), live_stamps_.data(),     counts_.data(), ids().data(),
-            saturated_ids_.data(),     represented_by().data(), counts_.size()};
+    return {buffers_[run_.current].data(), live_stamps_.data(),     counts_.data(), ids().data(),
+            saturated_ids_.data(),         represented_by().data(), counts_.size()};
   }
 
-  ArrayView<Scalar const> source() const { return buffers_[current_]; }
+  ArrayView<Scalar const> source() const { return buffers_[run_.current]; }
   /// source() for a launch that overwrites it after reading it.
-  ArrayView<Scalar> reusable_source() { return buffers_[current_]; }
-  ArrayView<Scalar> target() const { return buffers_[1 - current_]; }
+  ArrayView<Scalar> reusable_source() { return buffers_[run_.current]; }
+  ArrayView<Scalar> target() const { return buffers_[1 - run_.current]; }
   /// Position -> slot; empty: position p is slot p.
   ArrayView<int const> from_slot() const {
-    return is_listed_ ? ArrayView<int const>(from_slot_[current_list_]) : ArrayView<int const>();
+    return run_.is_listed ? ArrayView<int const>(from_slot_[run_.current_list]) : ArrayView<int const>();
   }
   ArrayView<int> live_stamps() const { return live_stamps_; }
   /// num_samples(), next_count(): one element each, on the device.
-  ArrayView<int const> num_samples() const { return part_of(counts_, static_cast<std::size_t>(num_lists_), 1); }
-  ArrayView<int> next_count() const { return part_of(counts_, static_cast<std::size_t>(num_lists_) + 1, 1); }
-  ArrayView<int const> ids() const { return ids_[num_lists_ % 2]; }
-  ArrayView<int> next_ids() const { return ids_[1 - num_lists_ % 2]; }
+  ArrayView<int const> num_samples() const { return part_of(counts_, static_cast<std::size_t>(run_.num_lists), 1); }
+  ArrayView<int> next_count() const { return part_of(counts_, static_cast<std::size_t>(run_.num_lists) + 1, 1); }
+  ArrayView<int const> ids() const { return ids_[run_.num_lists % 2]; }
+  ArrayView<int> next_ids() const { return ids_[1 - run_.num_lists % 2]; }
   SaturatedSamples saturated() const { return {saturated_ids_, part_of(counts_, counts_.size() - 1)}; }
 
   /// By sample: the sample that represents it, or itself; empty if equal samples have not been searched in this run.
   ArrayView<int const> represented_by() const {
-    return seeks_equal_ ? ArrayView<int const>(represented_by_) : ArrayView<int const>();
+    return run_.seeks_equal ? ArrayView<int const>(represented_by_) : ArrayView<int const>();
   }
 
 private:
@@ -207,20 +202,20 @@ private:
   }
 
   void list(ExecutionSpace const& space, ArrayView<int const> const& unsaturated_stamps) {
-    if (max_samples_ > 0) {
-      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, stamp_, ids(),
-                                                               next_ids(), from_slot_[current_list_], max_samples_,
-                                                               unsaturated_stamps, saturated()});
+    if (run_.max_samples > 0) {
+      list_live_samples(space, ListLiveSamples<ExecutionSpace>{num_samples(), next_count(), live_stamps_, run_.stamp,
+                                                               ids(), next_ids(), from_slot_[run_.current_list],
+                                                               run_.max_samples, unsaturated_stamps, saturated()});
     }
-    ++num_lists_;
+    ++run_.num_lists;
     learn_count(space);
-    is_listed_ = true;
+    run_.is_listed = true;
   }
 
   void learn_count(ExecutionSpace const& space) {
     if constexpr (kOnHost<ExecutionSpace>) {
       space.fence("varve: count live samples");
-      max_samples_ = counts_(static_cast<std::size_t>(num_lists_));
+      run_.max_samples = counts_(static_cast<std::size_t>(run_.num_lists));
     }
   }
 

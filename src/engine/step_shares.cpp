@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace varve {
@@ -166,8 +167,7 @@ namespace {
 std::vector<Subtree> subtrees_of_passes(std::size_t first, std::size_t last, std::size_t num_leaves,
                                         std::size_t leaves_per_pass) {
   if (last - first <= leaves_per_pass) return subtrees_of(first, last, num_leaves);
-  std::size_t interval = 1;
-  while (2 * interval <= leaves_per_pass) interval *= 2;
+  std::size_t const interval = std::bit_floor(leaves_per_pass);
   std::vector<Subtree> all;
   for (std::size_t begin = first; begin < last;) {
     std::size_t const end = std::min(last, (begin / interval + 1) * interval);
@@ -217,32 +217,20 @@ LossSum sum_of(RankLosses const& losses) {
   return sum;
 }
 
-std::vector<RankLosses> gather(RankExchange& exchange, RankLosses const& own) {
+RankLosses gather(RankExchange& exchange, RankLosses const& own, std::vector<double>& seconds) {
   std::vector<double> numbers = {static_cast<double>(own.leaves.size()), static_cast<double>(own.num_samples),
                                  static_cast<double>(own.num_right), own.seconds};
   numbers.insert(numbers.end(), own.leaves.begin(), own.leaves.end());
-  auto const all = exchange.gather(numbers);
-  std::vector<RankLosses> ranks;
-  for (auto number = all.begin(); number != all.end();) {
-    auto const num_leaves = static_cast<std::ptrdiff_t>(*number++);
-    RankLosses rank;
-    rank.num_samples = static_cast<std::size_t>(*number++);
-    rank.num_right = static_cast<std::size_t>(*number++);
-    rank.seconds = *number++;
-    rank.leaves.assign(number, number + num_leaves);
-    number += num_leaves;
-    ranks.push_back(std::move(rank));
-  }
-  return ranks;
-}
-
-RankLosses joined(std::vector<RankLosses> const& ranks) {
+  auto const gathered = exchange.gather(numbers);
   RankLosses all;
-  for (auto const& rank : ranks) {
-    all.leaves.insert(all.leaves.end(), rank.leaves.begin(), rank.leaves.end());
-    all.num_samples += rank.num_samples;
-    all.num_right += rank.num_right;
-    all.seconds += rank.seconds;
+  seconds.clear();
+  for (auto number = gathered.begin(); number != gathered.end();) {
+    auto const num_leaves = static_cast<std::ptrdiff_t>(*number++);
+    all.num_samples += static_cast<std::size_t>(*number++);
+    all.num_right += static_cast<std::size_t>(*number++);
+    seconds.push_back(*number++);
+    all.leaves.insert(all.leaves.end(), number, number + num_leaves);
+    number += num_leaves;
   }
   return all;
 }

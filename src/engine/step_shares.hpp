@@ -193,10 +193,8 @@ struct RankLosses {
 /// The sum of all leaves by the tree over leaves (network/leaf.hpp).
 LossSum sum_of(RankLosses const& losses);
 
-/// The losses of all ranks, whose leaves follow each other in rank order. Collective.
-std::vector<RankLosses> gather(RankExchange& exchange, RankLosses const& own);
-
-/// The losses of several ranks as if one rank had computed them; seconds are added up over all ranks.
-RankLosses joined(std::vector<RankLosses> const& ranks);
+/// The losses of all ranks, whose leaves follow each other in rank order, as if one rank had computed them. `seconds`:
+/// set to those of each rank. Collective.
+RankLosses gather(RankExchange& exchange, RankLosses const& own, std::vector<double>& seconds);
 
 } // namespace varve

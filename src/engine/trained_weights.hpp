@@ -43,10 +43,11 @@ public:
     for (int moment = 0; moment < num_moments; ++moment) moments_[moment] = new_zeros<Number>(memory, label_, size);
   }
 
-  /// The moments of the owned part of a bundle; empty if the optimizer does not have this moment.
-  DeviceNumbers<Number> of(int moment, std::size_t bundle) const {
+  /// The moments of owned numbers of a bundle; empty if the optimizer does not have this moment.
+  DeviceNumbers<Number> of(int moment, std::size_t bundle, OwnedRange const& range) const {
     if (moments_[moment].size() == 0) return {};
-    return moments_[moment].part(places_[bundle], places_[bundle] + owned_[bundle].last - owned_[bundle].first);
+    std::size_t const first = places_[bundle] + range.first - owned_[bundle].first;
+    return moments_[moment].part(first, first + range.last - range.first);
   }
 
   /// The first owned number with a moment that is not finite. first_bad_of(moments): the first bad one of an array.
@@ -55,7 +56,7 @@ public:
     std::optional<std::size_t> least;
     for (int moment = 0; moment < 2; ++moment) {
       for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-        std::optional<std::size_t> const found = first_bad_of(of(moment, bundle));
+        std::optional<std::size_t> const found = first_bad_of(of(moment, bundle, owned_[bundle]));
         if (found && (!least || owned_[bundle].first + *found < *least)) least = owned_[bundle].first + *found;
       }
     }
@@ -66,7 +67,7 @@ public:
   std::vector<double> all(int moment, GatherMoments const& gather) const {
     std::vector<double> all;
     for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
-      auto const own = download(*memory_, of(moment, bundle));
+      auto const own = download(*memory_, of(moment, bundle, owned_[bundle]));
       auto const whole = gather(std::vector<double>(own.begin(), own.end()));
       all.insert(all.end(), whole.begin(), whole.end());
     }
@@ -136,26 +137,24 @@ public:
   std::size_t num_outputs() const { return bias_.size(); } ///< outputs of all layers together
   /// The inputs of the network, then the outputs of each layer.
   std::vector<std::size_t> widths() const {
-    std::vector<std::size_t> widths = {static_cast<std::size_t>(layers_.front().num_inputs)};
-    for (auto const& layer : layers_) widths.push_back(static_cast<std::size_t>(layer.num_outputs));
+    std::vector<std::size_t> widths = {layers_.front().num_inputs};
+    for (auto const& layer : layers_) widths.push_back(layer.num_outputs);
     return widths;
   }
 
-  /// Device memory of the arrays and edges for such a network on one of num_ranks ranks, in bytes.
-  static std::size_t bytes_for(Network const& network, Optimizer const& optimizer, std::size_t num_ranks,
-                               std::vector<TrainedFormat> const& formats) {
+  /// Device memory of the arrays and edges for such layers on one of num_ranks ranks, in bytes.
+  static std::size_t bytes_for(std::vector<TrainedShape> const& layers, Optimizer const& optimizer,
+                               std::size_t num_ranks) {
     std::size_t bytes = 0;
     std::size_t moment_bytes = 0;
-    for (std::size_t number = 0; number < formats.size(); ++number) {
-      auto const& layer = network.layers()[number];
-      std::size_t const places = layer.num_inputs() * layer.num_outputs();
-      if (formats[number].has_dense_forward) bytes += (places - layer.num_edges()) * sizeof(Scalar);
-      if (formats[number].has_dense_backward && places > layer.num_edges())
-        bytes += places * sizeof(Scalar) + layer.num_edges() * sizeof(std::uint32_t);
-      bytes += layer.num_edges() * (4 * sizeof(std::uint32_t) + 3 * sizeof(Scalar));
-      bytes += layer.num_outputs() * (sizeof(std::uint32_t) + sizeof(Scalar) + sizeof(double));
-      bytes += layer.num_inputs() * sizeof(std::uint32_t);
-      moment_bytes += layer.num_edges() * sizeof(Scalar) + layer.num_outputs() * sizeof(double);
+    for (auto const& layer : layers) {
+      bytes += (layer.num_forward_weights() - layer.num_edges) * sizeof(Scalar);
+      if (layer.has_gaps_backward())
+        bytes += layer.num_places() * sizeof(Scalar) + layer.num_edges * sizeof(std::uint32_t);
+      bytes += layer.num_edges * (4 * sizeof(std::uint32_t) + 3 * sizeof(Scalar));
+      bytes += layer.num_outputs * (sizeof(std::uint32_t) + sizeof(Scalar) + sizeof(double));
+      bytes += layer.num_inputs * sizeof(std::uint32_t);
+      moment_bytes += layer.num_edges * sizeof(Scalar) + layer.num_outputs * sizeof(double);
     }
     return bytes + moment_bytes * static_cast<std::size_t>(optimizer.num_moments()) / num_ranks;
   }
@@ -175,18 +174,17 @@ public:
   /// Steps this rank's part of a bundle. sums: the sums of its gradients, weights first. Does not fence.
   void step_part(Stream const& stream, std::size_t bundle, DeviceNumbers<Scalar const> const& sums) {
     auto const part = parts_.part(bundle, rank_);
-    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      std::size_t const first = stretch.first - part.first_edge;
-      std::size_t const last = stretch.last - part.first_edge;
-      kernels_->update(
-          stream, {by_input_.part(stretch.first, stretch.last), part_if_any(weight_moments_.of(0, bundle), first, last),
-                   part_if_any(weight_moments_.of(1, bundle), first, last), sums.part(first, last), copies_of(stretch),
-                   places_of(stretch), bad_.on_device(), weight_factors_, optimizer_.kind});
-      turn(stream, stretch);
-    }
+    for_each_stretch(stream, part.first_edge, part.last_edge,
+                     [&](std::size_t first, std::size_t last, auto const& copies, auto const& places) {
+                       kernels_->update(stream,
+                                        {by_input_.part(first, last), weight_moments_.of(0, bundle, {first, last}),
+                                         weight_moments_.of(1, bundle, {first, last}),
+                                         sums.part(first - part.first_edge, last - part.first_edge), copies, places,
+                                         bad_.on_device(), weight_factors_, optimizer_.kind});
+                     });
     kernels_->update_bias(stream, {bias_.part(part.first_output, part.last_output),
-                                   bias_moments_.of(0, bundle),
-                                   bias_moments_.of(1, bundle),
+                                   bias_moments_.of(0, bundle, {part.first_output, part.last_output}),
+                                   bias_moments_.of(1, bundle, {part.first_output, part.last_output}),
                                    sums.part(part.num_edges(), part.num_sums()),
                                    {},
                                    {},
@@ -199,12 +197,12 @@ public:
   /// may be the same arrays, or be in the memory of another device. Does not fence.
   void take_part(Stream const& stream, GradientPart const& part, DeviceNumbers<Scalar> const& weights,
                  DeviceNumbers<double> const& bias) {
-    for (auto const& stretch : stretches(part.first_edge, part.last_edge)) {
-      kernels_->store(stream, {weights.part(stretch.first, stretch.last),
-                               taken(by_input_, weights.data(), stretch.first, stretch.last), copies_of(stretch),
-                               places_of(stretch), bad_.on_device()});
-      turn(stream, stretch);
-    }
+    for_each_stretch(stream, part.first_edge, part.last_edge,
+                     [&](std::size_t first, std::size_t last, auto const& copies, auto const& places) {
+                       kernels_->store(stream,
+                                       {weights.part(first, last), taken(by_input_, weights.data(), first, last),
+                                        copies, places, bad_.on_device()});
+                     });
     kernels_->store_bias(stream, {bias.part(part.first_output, part.last_output),
                                   taken(bias_, bias.data(), part.first_output, part.last_output),
                                   {},
@@ -236,8 +234,7 @@ public:
       matrix.values.reserve(matrix.num_entries());
       for (auto const place : places_by_output(matrix, own.format.has_dense_forward))
         matrix.values.push_back(static_cast<double>(weights[own.first_stored + place]));
-      layers[number].bias.assign(at(bias, own.first_output),
-                                 at(bias, own.first_output + static_cast<std::size_t>(own.num_outputs)));
+      layers[number].bias.assign(at(bias, own.first_output), at(bias, own.first_output + own.num_outputs));
       if (layers[number].bias.empty()) layers[number].bias = {0.0}; // a layer without outputs; valid layers have a bias
     }
     return Network(std::move(layers));
@@ -255,11 +252,11 @@ public:
       auto const bias = bias_moments_.all(moment, gather);
       for (std::size_t number = 0; number < state.layers.size(); ++number) {
         auto const& own = layers_[number];
-        std::vector<double> by_edge(own.edges.num_edges());
+        std::vector<double> by_edge(own.num_edges);
         for (std::size_t i = 0; i < by_edge.size(); ++i) by_edge[edges[number][i]] = weights[own.first_edge + i];
         auto const begin = bias.begin() + static_cast<std::ptrdiff_t>(own.first_output);
         state.layers[number].weights.push_back(std::move(by_edge));
-        state.layers[number].bias.emplace_back(begin, begin + own.num_outputs);
+        state.layers[number].bias.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(own.num_outputs));
       }
     }
     return state;
@@ -275,7 +272,7 @@ public:
       for (std::size_t number = 0; number < layers_.size(); ++number) {
         auto const& own = layers_[number];
         auto const& from = state.layers[number];
-        for (std::size_t i = 0; i < own.edges.num_edges(); ++i)
+        for (std::size_t i = 0; i < own.num_edges; ++i)
           weights[own.first_edge + i] = static_cast<Scalar>(from.weights[which][edges[number][i]]);
         bias.insert(bias.end(), from.bias[which].begin(), from.bias[which].end());
       }
@@ -318,8 +315,8 @@ private:
         bias_moments_.first_bad([&](auto const& moments) { return kernels_->first_bad_bias(stream, moments); });
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       auto const& layer = layers_[number];
-      bool const has_edge = edge && *edge < layer.first_edge + layer.edges.num_edges();
-      bool const has_output = output && *output < layer.first_output + static_cast<std::size_t>(layer.num_outputs);
+      bool const has_edge = edge && *edge < layer.first_edge + layer.num_edges;
+      bool const has_output = output && *output < layer.first_output + layer.num_outputs;
       if (has_edge || has_output) return number;
     }
     return std::nullopt;
@@ -359,35 +356,31 @@ private:
     for (auto const& layer : network.layers()) {
       auto const inputs = transposed(layer.weights);
       auto const& parts = parts_.bundle_of(layers_.size());
-      OfLayer own{pattern_on_device(layer.weights, inputs),
-                  {},
-                  {},
-                  {},
-                  layer.activation,
-                  narrowed<int>(layer.num_inputs(), "inputs of a layer"),
-                  narrowed<int>(layer.num_outputs(), "outputs of a layer"),
-                  by_input.size(),
-                  bias.size(),
-                  parts.sum_of_edge(by_input.size()),
-                  parts.sum_of_output(bias.size())};
-      own.format = formats_[layers_.size()];
-      own.first_stored = by_output.size();
-      narrowed<std::uint32_t>(own.first_stored + own.num_stored(),
-                              "weights of all layers of a training"); // for places
+      TrainedShape const shape{layer.num_inputs(),
+                               layer.num_outputs(),
+                               layer.num_edges(),
+                               parts.sum_of_edge(by_input.size()),
+                               parts.sum_of_output(bias.size()),
+                               formats_[layers_.size()]};
+      OfLayer own{
+          shape,           pattern_on_device(layer.weights, inputs), layer.activation, by_input.size(), bias.size(),
+          by_output.size()};
+      std::size_t const end = own.first_stored + own.num_forward_weights();
+      narrowed<std::uint32_t>(end, "weights of all layers of a training"); // for places
       auto const stored = places_by_output(layer.weights, own.format.has_dense_forward);
-      by_output.resize(own.first_stored + own.num_stored(), Scalar(0));
+      by_output.resize(end, Scalar(0));
       for (auto const edge : inputs.edges) {
         auto const weight = static_cast<Scalar>(layer.weights.value(edge));
         by_input.push_back(weight);
         by_output[own.first_stored + stored[edge]] = weight;
         places.push_back(static_cast<std::uint32_t>(own.first_stored + stored[edge]));
       }
-      if (own.format.has_dense_backward && own.num_places() > own.edges.num_edges()) {
+      if (own.has_gaps_backward()) {
         own.dense_by_input = new_weights("varve::dense_weights", own.num_places());
         own.dense_places = new_copy(kernels_->memory(), "varve::dense_places", places_by_input(layer.weights, inputs));
       }
       for (std::size_t output = 0; output < layer.num_outputs(); ++output) bias.push_back(layer.bias_of(output));
-      bool const has_all = own.format.has_dense_forward && own.num_places() == own.edges.num_edges();
+      bool const has_all = own.format.has_dense_forward && own.num_places() == own.num_edges;
       if (has_all && own.num_places() >= min_transposed_weights) transposed_layers_.push_back(layers_.size());
       layers_.push_back(own);
       shapes_.push_back(layer);
@@ -425,47 +418,26 @@ private:
     return array;
   }
 
-  /// Neighbouring edges, in training order, whose weights are written to by_output_ in the same way.
-  struct Stretch {
-    std::size_t first, last;
-    OfLayer const* transposed; ///< the layer whose weights are transposed in blocks; null: they are copied one by one
-  };
-
-  /// The stretches of these edges: each layer that is transposed alone, and the edges between such layers.
-  std::vector<Stretch> stretches(std::size_t first, std::size_t last) const {
-    std::vector<Stretch> stretches;
-    for (std::size_t begin = first; begin < last;) {
+  /// Calls launch(first, last, copies, places) for neighbouring edges [first, last), in training order, whose weights
+  /// are written to by_output_ in the same way. copies: by_output_, and `places` the places there; or, for a layer
+  /// whose weights are transposed in blocks afterwards, empty. Does not fence.
+  template <class Launch>
+  void for_each_stretch(Stream const& stream, std::size_t first, std::size_t last, Launch const& launch) const {
+    for (std::size_t begin = first, end = first; begin < last; begin = end) {
       auto const found = std::ranges::find_if(transposed_layers_, [&](std::size_t number) {
-        return layers_[number].first_edge + layers_[number].edges.num_edges() > begin;
+        return layers_[number].first_edge + layers_[number].num_edges > begin;
       });
       auto const* layer = found == transposed_layers_.end() ? nullptr : &layers_[*found];
-      bool const is_within = layer != nullptr && layer->first_edge <= begin;
-      std::size_t const end = layer == nullptr ? last
-                              : is_within      ? layer->first_edge + layer->edges.num_edges()
-                                               : layer->first_edge;
-      stretches.push_back({begin, std::min(end, last), is_within ? layer : nullptr});
-      begin = end;
+      if (layer == nullptr || layer->first_edge > begin) {
+        end = layer == nullptr ? last : std::min(layer->first_edge, last);
+        launch(begin, end, by_output_, places_.part(begin, end));
+        continue;
+      }
+      end = std::min(layer->first_edge + layer->num_edges, last);
+      launch(begin, end, Array<Scalar>(), Array<std::uint32_t>());
+      kernels_->turn(stream, *layer, by_output_.part(layer->first_stored, layer->first_stored + layer->num_places()),
+                     begin - layer->first_edge, end - layer->first_edge);
     }
-    return stretches;
-  }
-
-  /// The array to which a step writes the weights of a stretch by output; empty if they are transposed afterwards.
-  Array<Scalar> copies_of(Stretch const& stretch) const { return stretch.transposed ? Array<Scalar>() : by_output_; }
-  Array<std::uint32_t> places_of(Stretch const& stretch) const {
-    return stretch.transposed ? Array<std::uint32_t>() : places_.part(stretch.first, stretch.last);
-  }
-
-  /// Transposes the weights of a stretch to by_output_ if its layer is transposed in blocks. Does not fence.
-  void turn(Stream const& stream, Stretch const& stretch) const {
-    if (stretch.transposed == nullptr) return;
-    auto const& layer = *stretch.transposed;
-    kernels_->turn(stream, layer, by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored()),
-                   stretch.first - layer.first_edge, stretch.last - layer.first_edge);
-  }
-
-  template <class T>
-  static Array<T> part_if_any(Array<T> const& array, std::size_t first, std::size_t last) {
-    return array.size() == 0 ? Array<T>() : array.part(first, last);
   }
 
   /// Copies weights to the dense matrices by input of layers that lack some edges. Does not fence.
@@ -484,10 +456,10 @@ private:
   }
 
   void view_arrays(OfLayer& layer) {
-    layer.by_input = by_input_.part(layer.first_edge, layer.first_edge + layer.edges.num_edges());
-    layer.by_output = by_output_.part(layer.first_stored, layer.first_stored + layer.num_stored());
+    layer.by_input = by_input_.part(layer.first_edge, layer.first_edge + layer.num_edges);
+    layer.by_output = by_output_.part(layer.first_stored, layer.first_stored + layer.num_forward_weights());
     layer.dense_weights = layer.dense_by_input;
-    layer.bias = bias_.part(layer.first_output, layer.first_output + static_cast<std::size_t>(layer.num_outputs));
+    layer.bias = bias_.part(layer.first_output, layer.first_output + layer.num_outputs);
   }
 
   /// Destination of numbers from another array; empty if `numbers` are in the array itself.
@@ -503,9 +475,9 @@ private:
     for (std::size_t number = 0; number < layers_.size(); ++number) {
       auto const& own = layers_[number];
       bool is_bad = false;
-      for (std::size_t i = 0; i < own.num_stored(); ++i) is_bad |= !std::isfinite(weights[own.first_stored + i]);
-      for (std::size_t i = 0; i < static_cast<std::size_t>(own.num_outputs); ++i)
-        is_bad |= !std::isfinite(bias[own.first_output + i]);
+      for (std::size_t i = 0; i < own.num_forward_weights(); ++i)
+        is_bad |= !std::isfinite(weights[own.first_stored + i]);
+      for (std::size_t i = 0; i < own.num_outputs; ++i) is_bad |= !std::isfinite(bias[own.first_output + i]);
       if (is_bad) {
         throw DivergenceError("training diverges: after step " + std::to_string(num_steps_) + ", layer " +
                               std::to_string(number) +

@@ -6,6 +6,8 @@
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
 #include "engine/growth_search.hpp"
+#include "engine/layer_stream.hpp"
+#include "engine/leaf_levels.hpp"
 #include "engine/shared_step.hpp"
 #include "engine/step_shares.hpp"
 #include "engine/training_plan.hpp"
@@ -14,16 +16,24 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace varve {
 namespace {
+
+template <class Scalar>
+GrowthLimits growth_limits_of(Network const& network, TrainingOptions const& options) {
+  return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
+}
 
 /// Training on the device of one rank: weights, passes over micro-batches, the tree of their sums, and the exchange
 /// with other ranks. Weights, sums and the optimizer's step are on the device or, if weights are streamed, on the host.
@@ -40,7 +50,7 @@ public:
         host_kernels_(std::move(host_kernels)),
         options_(options),
         plan_(plan),
-        growth_limits_(limits_of_growth<Scalar>(network, options)),
+        max_growth_sums_(growth_limits_of<Scalar>(network, options).max_sums),
         stream_(kernels_->memory().default_stream()),
         weight_stream_(weight_kernels().memory().default_stream()),
         weights_(weight_kernels(), network, options.optimizer, parts_for(network, options, plan),
@@ -117,7 +127,7 @@ public:
         rows.size() <= plan_.micro_batch ? rows.size() : std::bit_floor(plan_.micro_batch / leaf) * leaf;
     std::size_t const count = (rows.size() + micro_batch - 1) / micro_batch;
     auto const moved = evolve_pattern<Scalar>(
-        *kernels_, *stream_, weights_, state, passes_, event, count, growth_limits_, [&](std::size_t micro) {
+        *kernels_, *stream_, weights_, state, passes_, event, count, max_growth_sums_, [&](std::size_t micro) {
           std::size_t const first = micro * micro_batch;
           forward(set, rows.subspan(first, std::min(micro_batch, rows.size() - first)));
         });
@@ -194,7 +204,7 @@ private:
   }
 
   void forward(std::size_t set, std::span<std::uint64_t const> rows) {
-    passes_.select_rows(*stream_, sets_.at(set), rows);
+    passes_.batch().select_rows(*stream_, sets_.at(set), rows);
     passes_.forward(*stream_, sets_.at(set));
   }
   void forward(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
@@ -205,7 +215,7 @@ private:
   /// step.
   void repeat(std::size_t set, std::span<std::uint64_t const> rows, TrainingPass const& pass) {
     auto const& samples = sets_.at(set);
-    passes_.select_rows(*stream_, samples, rows_of(pass, rows));
+    passes_.batch().select_rows(*stream_, samples, rows_of(pass, rows));
     prepare_sums(pass);
     launches_.run(*stream_, {set, rows.size()}, [&](Stream const& stream) {
       passes_.forward(stream, samples);
@@ -220,7 +230,7 @@ private:
   /// Waits for the pass in progress and adds its losses.
   void add_losses(RankLosses& losses) {
     std::vector<double> found;
-    passes_.add_losses(*stream_, found, losses.num_right);
+    passes_.batch().add_losses(*stream_, found, losses.num_right);
     losses.add(found, leaf);
   }
 
@@ -295,14 +305,11 @@ private:
     if (is_step && shared_) times_.compute_seconds += own.seconds;
     if (!shared_) return sum_of(own);
     Stopwatch const time;
-    auto const ranks = gather(*options_.exchange, own);
+    std::vector<double> seconds;
+    auto const all = gather(*options_.exchange, own, seconds);
     times_.wait_seconds += time.seconds();
-    if (is_step && times_.num_steps > 1) {
-      std::vector<double> seconds;
-      for (auto const& rank : ranks) seconds.push_back(rank.seconds);
-      shares_.measure(seconds, cuts);
-    }
-    return sum_of(joined(ranks));
+    if (is_step && times_.num_steps > 1) shares_.measure(seconds, cuts);
+    return sum_of(all);
   }
 
   SampleRowsOnDevice<Scalar> rows_on_device(SparseMatrix const& matrix) const {
@@ -316,7 +323,7 @@ private:
   Kernels kernels_, host_kernels_;
   TrainingOptions options_;
   TrainingPlan plan_;
-  GrowthLimits growth_limits_;
+  std::size_t max_growth_sums_;
   std::unique_ptr<Stream> stream_, weight_stream_;
   TrainedWeights<Scalar> weights_;
   TrainingPasses<Scalar> passes_;
@@ -329,6 +336,101 @@ private:
   std::unique_ptr<StreamMark> end_of_passes_;
   TrainingTimes times_;
 };
+
+/// Upper bound in bytes of the device memory for sums of leaves, with strips of this size.
+template <class Scalar>
+std::size_t bytes_of_levels(TrainingKernels<Scalar> const& kernels, std::vector<TrainedShape> const& layers,
+                            std::size_t num_leaves, std::size_t strip_size) {
+  std::map<std::tuple<std::size_t, std::size_t, bool>, TrainedShape> largest; // by inputs, outputs and format
+  for (auto const& layer : layers) {
+    auto& shape = largest[{layer.num_inputs, layer.num_outputs, layer.format.has_dense_backward}];
+    if (layer.num_edges >= shape.num_edges) shape = layer;
+  }
+  std::size_t most = 0;
+  for (auto const& [key, layer] : largest)
+    most = std::max(most, LeafLevels<Scalar>::max_bytes(kernels, layer, strip_size, num_leaves));
+  return most;
+}
+
+/// Device memory in bytes for the gradients of free places.
+template <class Scalar>
+std::size_t bytes_of_growth(Network const& network, TrainingOptions const& options) {
+  if (options.pattern != PatternKind::rigl) return 0;
+  auto const limits = growth_limits_of<Scalar>(network, options);
+  EdgeOffset max_edges = 0;
+  for (auto const& layer : network.layers()) max_edges = std::max(max_edges, layer.num_edges());
+  return limits.max_sums * limits.bytes_per_sum + max_edges * sizeof(NeuronIndex);
+}
+
+/// Bytes for sums of subtrees that are sent and received, with equal shares, and for arrays that other ranks read.
+template <class Scalar>
+std::size_t bytes_of_exchange(std::vector<TrainedShape> const& layers, std::size_t leaves, std::size_t ranks,
+                              bool reads_peers) {
+  std::size_t const num_edges = layers.back().first_weight_sum + layers.back().num_edges;
+  std::size_t const num_outputs = layers.back().first_bias_sum + layers.back().num_outputs;
+  std::size_t const num_sums = num_edges + num_outputs;
+  auto const cuts = LeafShares(ranks, {}).cuts(leaves);
+  std::size_t subtrees = 0;
+  std::size_t max_of_rank = 1;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    auto const own = subtrees_of(cuts[rank], cuts[rank + 1], leaves).size();
+    subtrees += own;
+    max_of_rank = std::max(max_of_rank, own);
+  }
+  std::size_t const of_sums = num_sums * sizeof(Scalar) * (max_of_rank - 1 + (subtrees + ranks - 1) / ranks);
+  auto const read = StepTransport<Scalar>::peer_bytes(num_outputs, num_edges, num_sums, max_of_rank);
+  return of_sums + (reads_peers ? read : 0);
+}
+
+/// Plans the memory of a training on one rank. Throws what plan_training() throws, and InputError if the precision
+/// cannot represent the network.
+template <class Scalar>
+TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network const& network, TrainingOptions options,
+                              std::vector<TrainedFormat> const& formats) {
+  require_valid(options.optimizer);
+  TrainingSizes sizes;
+  sizes.widths.push_back(network.num_inputs());
+  for (std::size_t number = 0; number < network.num_layers(); ++number) {
+    require_representable(network.layers()[number], number, options.precision, network.name());
+    sizes.widths.push_back(network.layers()[number].num_outputs());
+  }
+  sizes.leaf = kLeafSamples<Scalar>;
+  sizes.scalar_bytes = sizeof(Scalar);
+  std::size_t const ranks = num_ranks(options);
+  std::size_t leaves = num_leaves<Scalar>(options.batch);
+  auto const layers = shapes_of(network, formats);
+  std::size_t of_weights = TrainedWeights<Scalar>::bytes_for(layers, options.optimizer, ranks);
+  if (ranks > 1) { // a fourth more than equal shares; larger shares need several passes
+    of_weights += bytes_of_exchange<Scalar>(layers, leaves, ranks, options.reads_peers);
+    leaves = std::min(leaves, ((leaves + ranks - 1) / ranks * 5 + 3) / 4);
+    options.batch = std::min(options.batch, leaves * sizes.leaf);
+  }
+  std::size_t const of_growth = bytes_of_growth<Scalar>(network, options);
+  auto const of_levels = [&](std::size_t size) { return bytes_of_levels(kernels, layers, leaves, size); };
+  auto const series = series_rule(kernels.traits(), layers); // adjacent sums give the longest series
+  using Levels = LeafLevels<Scalar>;
+  std::size_t const of_layer = of_levels(kWholeLayers);
+  sizes.weight_bytes =
+      of_weights + of_growth + of_layer + Levels::max_bytes_of_series(kernels, series.max_sums(), leaves);
+  sizes.group_bytes = Levels::max_bytes_of_groups(kernels, network.num_layers(), of_layer) - of_layer;
+  std::vector<std::size_t> costs; // weights and rows of each layer, in the direction that has more
+  for (auto const& layer : layers)
+    costs.push_back(
+        std::max(layer.num_forward_weights() + layer.num_outputs, layer.num_backward_weights() + layer.num_inputs));
+  for (auto const size : strip_sizes(std::ranges::max(costs), std::ranges::max(sizes.widths)))
+    sizes.streamed.push_back({size, LayerStream<Scalar>::bytes_for(layers, size) + of_growth + of_levels(size)});
+  sizes.streamed_host_bytes = of_weights;
+  auto const limits = memory_limits({options.memory_limit, options.device_memory_limit, {}}, options.backend);
+  auto plan = plan_training(sizes, options, limits);
+  for (auto const& format : formats) {
+    plan.num_dense_forward += format.has_dense_forward ? 1 : 0;
+    plan.num_dense_backward += format.has_dense_backward ? 1 : 0;
+  }
+  if (!plan.streams_weights) plan.num_series_layers = series.num_layers_in_series(plan.micro_batch / plan.leaf);
+  plan.num_cut_layers =
+      static_cast<std::size_t>(std::ranges::count_if(costs, [&](std::size_t cost) { return cost > plan.strip_size; }));
+  return plan;
+}
 
 template <class Scalar>
 std::unique_ptr<TrainingKernels<Scalar>> kernels_of(Backend backend) {

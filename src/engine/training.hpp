@@ -3,8 +3,8 @@
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/types.hpp"
-#include "engine/layer_strips.hpp"
 #include "engine/rank_exchange.hpp"
+#include "engine/trained_layers.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
 #include "network/optimizer.hpp"
@@ -53,13 +53,13 @@ struct TrainingPlan {
   std::size_t micro_batch = 0;           ///< samples at a time
   std::size_t keep_every = 1;            ///< keeps activations of every keep_every-th layer and recomputes the others
   bool streams_weights = false;          ///< weights, gradients and moments are in host memory; layers are streamed
-  std::size_t strip_size = kWholeLayers; ///< if streamed: most weights and rows of a strip (engine/layer_strips.hpp)
+  std::size_t strip_size = kWholeLayers; ///< if streamed: most weights and rows of a strip (engine/trained_layers.hpp)
   std::size_t num_cut_layers = 0;        ///< layers that are streamed in several strips
   std::size_t weight_bytes = 0, activation_bytes = 0; ///< on the device
   std::size_t group_bytes = 0; ///< more bytes on the device: sums of several layers' leaves, which one launch adds up
   std::size_t host_bytes = 0;  ///< host memory for streamed data
   std::size_t num_dense_forward = 0, num_dense_backward = 0; ///< layers computed as dense layers
-  std::size_t num_series_layers = 0; ///< layers computed in series, several per launch (engine/layer_series.hpp)
+  std::size_t num_series_layers = 0; ///< layers computed in series, several per launch (engine/trained_layers.hpp)
 };
 
 /// Work of one rank in all steps; times are in seconds.

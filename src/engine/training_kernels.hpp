@@ -2,7 +2,7 @@
 
 #include "core/device_numbers.hpp"
 #include "core/error.hpp"
-#include "engine/layer_strips.hpp"
+#include "engine/trained_layers.hpp"
 #include "network/leaf.hpp"
 #include "network/loss.hpp"
 #include "network/network.hpp"
@@ -18,15 +18,6 @@
 #include <vector>
 
 namespace varve {
-
-/// Storage of a layer in training: its edges, or dense matrices with weights 0 where there is no edge. The choice
-/// changes no bit of any weight.
-struct TrainedFormat {
-  bool has_dense_forward = false;  ///< by output, for the forward pass
-  bool has_dense_backward = false; ///< by input, for errors and gradients
-
-  bool operator==(TrainedFormat const&) const = default;
-};
 
 /// The numbers of a neuron for the samples of a leaf, in an order that depends on the device.
 template <class Scalar>
@@ -69,24 +60,17 @@ inline RowsOnDevice upload_rows(DeviceMemory const& memory, std::string const& l
 struct PatternOnDevice {
   RowsOnDevice by_output, by_input;
   DeviceNumbers<std::uint32_t const> places; ///< edge in training order -> edge in the order by output
-
-  std::size_t num_edges() const { return places.size(); }
 };
 
 /// One layer in training: its edges and its parts of the arrays of all layers.
 template <class Scalar>
-struct LayerInTraining {
+struct LayerInTraining : TrainedShape {
   PatternOnDevice edges;
-  DeviceNumbers<Scalar const> by_input,
-      by_output; ///< weights in training order and by output
-  DeviceNumbers<double const> bias;
   Activation activation;
-  int num_inputs, num_outputs;
-  std::size_t first_edge, first_output; ///< indices of the parts' first elements
-  std::size_t first_weight_sum,
-      first_bias_sum; ///< indices of the sums of the layer's gradients
-  TrainedFormat format{};
-  std::size_t first_stored = 0; ///< index of by_output's first weight: one weight per edge or, if dense, per place
+  std::size_t first_edge = 0, first_output = 0;        ///< indices of the parts' first elements
+  std::size_t first_stored = 0;                        ///< index of by_output's first weight
+  DeviceNumbers<Scalar const> by_input{}, by_output{}; ///< weights in training order and by output
+  DeviceNumbers<double const> bias{};
   // only for a dense backward pass of a layer that lacks some edges
   DeviceNumbers<Scalar> dense_by_input{};            ///< [input][output]
   DeviceNumbers<Scalar const> dense_weights{};       ///< dense_by_input, read-only
@@ -96,10 +80,6 @@ struct LayerInTraining {
   DeviceNumbers<Scalar const> const& backward_weights() const {
     return dense_weights.size() != 0 ? dense_weights : by_input;
   }
-  std::size_t num_places() const {
-    return static_cast<std::size_t>(num_inputs) * static_cast<std::size_t>(num_outputs);
-  }
-  std::size_t num_stored() const { return format.has_dense_forward ? num_places() : edges.num_edges(); }
 };
 
 /// Arrays that kernels read for a strip of a layer. They are views of the strip alone.
@@ -112,6 +92,15 @@ struct DirectedLayer {
   DeviceNumbers<std::uint32_t const> const&
       places; ///< for the backward direction: LayerInTraining::dense_places from the strip's first place on
 };
+
+/// The arrays of a strip of a layer that is on the device.
+template <class Scalar>
+DirectedLayer<Scalar> strip_of(LayerInTraining<Scalar> const& layer, LayerUse::Direction direction,
+                               LayerStrip const& strip) {
+  if (direction == LayerUse::Direction::forward)
+    return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
+  return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
+}
 
 /// Partial sums of the binary tree over leaves (TreeLevels of the kernels).
 template <class Scalar>
@@ -294,15 +283,12 @@ public:
   /// alone.
   virtual void backward(Stream const& stream, LayerInTraining<Scalar> const& layer, DirectedLayer<Scalar> const& strip,
                         Activation const* before, BackwardPanels<Scalar> const& panels) const = 0;
-  /// The sums of a strip's gradients over all leaves: of weights, by edge in training order, to `totals` from `first`
-  /// on; of biases from first_bias on. is_picked: the levels have a gradient for each place, and only those at
-  /// strip.places are used.
-  virtual void totals(Stream const& stream, DirectedLayer<Scalar> const& strip, bool is_picked,
-                      GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
-                      std::size_t first_bias) const = 0;
-  /// totals[first + i] = the sum over all leaves of sum i, and the same for the biases from first_bias on.
-  virtual void add_levels(Stream const& stream, GradientLevels<Scalar> const& levels,
-                          DeviceNumbers<Scalar> const& totals, std::size_t first, std::size_t first_bias) const = 0;
+  /// totals[first + i] = the sum over all leaves of sum i, and the same for the biases from first_bias on. places:
+  /// null, or if the levels have a gradient for each place of a layer, those of its edges in training order, which are
+  /// used.
+  virtual void totals(Stream const& stream, GradientLevels<Scalar> const& levels,
+                      DeviceNumbers<std::uint32_t const> const* places, DeviceNumbers<Scalar> const& totals,
+                      std::size_t first, std::size_t first_bias) const = 0;
   /// Null if the device computes no series.
   virtual std::unique_ptr<SeriesPasses<Scalar>> new_series() const = 0;
 

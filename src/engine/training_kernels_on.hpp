@@ -95,8 +95,8 @@ struct TrainingViews {
     kernel.bounds = bounds_of<Scalar>(layer.activation);
     kernel.inputs = panel(inputs);
     kernel.outputs = panel_from(outputs, arrays.strip);
-    kernel.num_inputs = layer.num_inputs;
-    kernel.stride = layer.num_outputs;
+    kernel.num_inputs = static_cast<int>(layer.num_inputs);
+    kernel.stride = static_cast<int>(layer.num_outputs);
     return kernel;
   }
 
@@ -112,11 +112,11 @@ struct TrainingViews {
     kernel.inputs = panel_from(panels.inputs, arrays.strip);
     kernel.errors = panel(panels.errors);
     kernel.input_errors = panel_from(panels.input_errors, arrays.strip);
-    kernel.stride = layer.num_inputs;
+    kernel.stride = static_cast<int>(layer.num_inputs);
     if (before != nullptr) kernel.derivative = Derivative<Scalar>(*before);
     kernel.levels = levels(panels.levels.weights);
     kernel.bias_levels = levels(panels.levels.bias);
-    kernel.num_outputs = layer.num_outputs;
+    kernel.num_outputs = static_cast<int>(layer.num_outputs);
     return kernel;
   }
 };
@@ -133,8 +133,11 @@ public:
     with_links<ExecutionSpace, Scalar>(num_positions, [&](auto links) {
       auto& kernels = std::get<Kept<links>>(kept_).forward[{first, end}];
       if (kernels.empty()) {
+        using enum LayerUse::Direction;
         for (std::size_t number = first; number < end; ++number)
-          kernels.push_back(forward_of<links>(layers[number], panels.inputs_of(number), panels.inputs_of(number + 1)));
+          kernels.push_back(Views<links>::forward(
+              layers[number], strip_of(layers[number], forward, whole_layer(layers[number], forward)),
+              panels.inputs_of(number), panels.inputs_of(number + 1)));
       }
       series_forward(instance_of<ExecutionSpace>(stream),
                      SeriesForward<ExecutionSpace, Scalar, links>{list_of(kernels)},
@@ -172,36 +175,20 @@ private:
   };
 
   template <int Links>
-  static ForwardLayer<Links> forward_of(LayerInTraining<Scalar> const& layer, LeafPanel<Scalar> const& inputs,
-                                        LeafPanel<Scalar> const& outputs) {
-    LayerStrip const whole{0, static_cast<std::size_t>(layer.num_outputs), 0, layer.edges.num_edges()};
-    return Views<Links>::forward(layer, {whole, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places},
-                                 inputs, outputs);
-  }
-
-  template <int Links>
   static void add_backward(std::vector<BackwardLayer<Links>>& kernels,
                            std::vector<LayerInTraining<Scalar>> const& layers, SeriesPart const& part,
                            SeriesPanels<Scalar> const& panels, GradientLevels<Scalar> const& levels) {
+    using enum LayerUse::Direction;
     auto const& begin = layers[part.first];
     int errors = part.errors;
     for (std::size_t number = part.last + 1; number-- > part.first; errors = 1 - errors) {
       auto const& layer = layers[number];
       GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
                                        levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-      kernels.push_back(backward_of<Links>(
-          layer, layers[number - 1].activation,
+      kernels.push_back(Views<Links>::template backward<true>(
+          layer, strip_of(layer, backward, whole_layer(layer, backward)), &layers[number - 1].activation,
           {panels.inputs_of(number), panels.errors[errors], panels.errors[1 - errors], own, part.num_positions}));
     }
-  }
-
-  template <int Links>
-  static BackwardLayer<Links> backward_of(LayerInTraining<Scalar> const& layer, Activation const& before,
-                                          BackwardPanels<Scalar> const& panels) {
-    LayerStrip const whole{0, static_cast<std::size_t>(layer.num_inputs), 0, layer.edges.num_edges()};
-    return Views<Links>::template backward<true>(
-        layer, {whole, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places}, &before,
-        panels);
   }
 
   std::tuple<Kept<1>, Kept<2>, Kept<kChainLength>> kept_;
@@ -258,10 +245,9 @@ public:
   void store_bias(Stream const& stream, ReceivedNumbers<double> const& bias) const override { store_all(stream, bias); }
   void turn(Stream const& stream, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
             std::size_t first, std::size_t last) const override {
-    transpose_weights(
-        on(stream), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
-                                                             static_cast<std::size_t>(layer.num_inputs),
-                                                             static_cast<std::size_t>(layer.num_outputs), first, last});
+    transpose_weights(on(stream),
+                      TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
+                                                               layer.num_inputs, layer.num_outputs, first, last});
   }
   std::optional<std::size_t> first_bad(Stream const& stream,
                                        DeviceNumbers<Scalar const> const& numbers) const override {
@@ -331,20 +317,17 @@ public:
     });
   }
 
-  void totals(Stream const& stream, DirectedLayer<Scalar> const& strip, bool is_picked,
-              GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals, std::size_t first,
+  void totals(Stream const& stream, GradientLevels<Scalar> const& levels,
+              DeviceNumbers<std::uint32_t const> const* places, DeviceNumbers<Scalar> const& totals, std::size_t first,
               std::size_t first_bias) const override {
-    if (!is_picked) return add_levels(stream, levels, totals, first, first_bias);
-    pick_levels(on(stream),
-                PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(strip.places),
-                                                   Views::array(totals), first});
-    varve::add_levels(on(stream),
-                      AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
-  }
-  void add_levels(Stream const& stream, GradientLevels<Scalar> const& levels, DeviceNumbers<Scalar> const& totals,
-                  std::size_t first, std::size_t first_bias) const override {
-    varve::add_levels(on(stream), AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals),
-                                                                    first, Views::levels(levels.bias), first_bias});
+    if (places == nullptr)
+      return add_levels(on(stream),
+                        AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals), first,
+                                                          Views::levels(levels.bias), first_bias});
+    pick_levels(on(stream), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(*places),
+                                                               Views::array(totals), first});
+    add_levels(on(stream),
+               AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
   }
   std::unique_ptr<SeriesPasses<Scalar>> new_series() const override {
     if constexpr (kOnHost<ExecutionSpace>) return std::make_unique<SeriesPassesOn<ExecutionSpace, Scalar>>();
@@ -397,7 +380,7 @@ private:
     if (layer.format.has_dense_forward)
       return trained_dense_forward(space, kernel, static_cast<int>(strip.strip.num_rows), num_leaves);
     if constexpr (!kOnHost<ExecutionSpace>) {
-      if (LineHalf<ExecutionSpace, Scalar>::fits(layer.num_inputs)) return scratch_forward(space, kernel, num_leaves);
+      if (LineHalf<ExecutionSpace, Scalar>::fits(kernel.num_inputs)) return scratch_forward(space, kernel, num_leaves);
     }
     trained_forward(space, kernel, num_leaves);
   }

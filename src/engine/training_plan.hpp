@@ -1,8 +1,6 @@
 #pragma once
 
 #include "engine/training.hpp"
-#include "engine/training_kernels.hpp"
-#include "network/leaf.hpp"
 #include "network/network.hpp"
 #include "plan/memory.hpp"
 
@@ -20,7 +18,7 @@ inline std::size_t num_ranks(TrainingOptions const& options) {
 /// UsageError if options.format is neither dense nor csr.
 std::vector<TrainedFormat> choose_trained_formats(Network const& network, TrainingOptions const& options);
 
-/// Size of the strips in which layers may be streamed (engine/layer_strips.hpp), and the device memory of streaming
+/// Size of the strips in which layers may be streamed (engine/trained_layers.hpp), and the device memory of streaming
 /// that does not depend on the micro-batch.
 struct StreamedSize {
   std::size_t strip_size = kWholeLayers;
@@ -62,15 +60,5 @@ struct GrowthLimits {
 
 /// The limits for mini-batches of num_leaves leaves in `bytes` bytes; at least one output of the widest layer fits.
 GrowthLimits growth_limits(Network const& network, std::size_t num_leaves, std::size_t scalar_bytes, std::size_t bytes);
-template <class Scalar>
-GrowthLimits limits_of_growth(Network const& network, TrainingOptions const& options) {
-  return growth_limits(network, num_leaves<Scalar>(options.batch), sizeof(Scalar), options.growth_bytes);
-}
-
-/// Plans the memory of a training on one rank. Throws what plan_training() throws, and InputError if the precision
-/// cannot represent the network. (float and double)
-template <class Scalar>
-TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network const& network, TrainingOptions options,
-                              std::vector<TrainedFormat> const& formats);
 
 } // namespace varve

@@ -1,16 +1,17 @@
 #pragma once
 
+#include "core/device_numbers.hpp"
 #include "core/runtime.hpp"
-#include "engine/layer_series.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"
-#include "engine/micro_batch.hpp"
 #include "engine/step_shares.hpp"
 #include "engine/trained_weights.hpp"
 #include "engine/training_kernels.hpp"
+#include "network/loss.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +19,111 @@
 #include <vector>
 
 namespace varve {
+
+/// Samples with their answers on a device.
+template <class Scalar>
+struct TrainingSet {
+  SampleRowsOnDevice<Scalar> samples;
+  SampleRowsOnDevice<Scalar> targets; ///< empty if the answers are labels
+  std::vector<NeuronIndex> labels;
+  std::vector<double> weights; ///< empty: all are 1
+  std::size_t num_samples = 0;
+};
+
+/// The rows of a set that are being computed, their answers, and the losses that are copied back to the host.
+template <class Scalar>
+class MicroBatch {
+public:
+  using Panel = LeafPanel<Scalar>;
+  using Set = TrainingSet<Scalar>;
+
+  /// For up to max_positions rows at a time. The kernels must outlive this object.
+  MicroBatch(TrainingKernels<Scalar> const& kernels, std::size_t max_positions, Loss loss)
+      : kernels_(&kernels),
+        max_positions_(max_positions),
+        loss_(loss),
+        losses_(kernels.memory(), "varve::losses", max_positions),
+        is_right_(kernels.memory(), "varve::right", max_positions),
+        rows_(kernels.memory(), "varve::rows", max_positions),
+        labels_(kernels.memory(), "varve::labels", max_positions),
+        weights_(kernels.memory(), "varve::sample_weights", max_positions) {}
+
+  int num_positions() const { return num_positions_; }
+  std::size_t num_leaves() const { return varve::num_leaves<Scalar>(static_cast<std::size_t>(num_positions_)); }
+
+  /// Selects these rows of the set. Waits for the previous rows.
+  void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
+    num_positions_ = static_cast<int>(rows.size());
+    if (is_under_way_) stream.fence("varve: the last micro-batch has left the host's buffers");
+    is_under_way_ = true;
+    rows_.fill(rows.size(), [&](std::size_t i) { return rows[i]; });
+    if (!set.labels.empty()) labels_.fill(rows.size(), [&](std::size_t i) { return set.labels[rows[i]]; });
+    if (!set.weights.empty()) weights_.fill(rows.size(), [&](std::size_t i) { return set.weights[rows[i]]; });
+  }
+
+  /// Gathers the rows' samples, of `width` neurons, in a panel. Does not fence.
+  void gather(Stream const& stream, Set const& set, Panel const& panel, std::size_t width) {
+    rows_.send(stream, static_cast<std::size_t>(num_positions_));
+    if (!set.labels.empty()) labels_.send(stream, static_cast<std::size_t>(num_positions_));
+    if (!set.weights.empty()) weights_.send(stream, static_cast<std::size_t>(num_positions_));
+    kernels_->gather_positions(stream, set.samples, rows_.on_device(), panel, width, num_positions_);
+  }
+
+  /// Writes the errors of the outputs, of `width` neurons, and starts to copy the losses to the host. Does not fence.
+  void answer(Stream const& stream, Set const& set, Panel const& outputs, Panel const& errors,
+              Activation const& activation, std::size_t width) {
+    AnsweredOutputs<Scalar> answered;
+    answered.outputs = outputs;
+    if (set.labels.empty()) {
+      answered.targets = gathered_targets(stream, set, width);
+    } else {
+      answered.labels = labels_.on_device();
+    }
+    if (!set.weights.empty()) answered.weights = weights_.on_device();
+    answered.errors = errors;
+    answered.losses = losses_.on_device();
+    answered.is_right = is_right_.on_device();
+    answered.activation = activation;
+    answered.loss = loss_;
+    answered.num_outputs = static_cast<int>(width);
+    answered.num_positions = num_positions_;
+    kernels_->answer(stream, answered);
+    losses_.copy_back(stream, static_cast<std::size_t>(num_positions_));
+    is_right_.copy_back(stream, static_cast<std::size_t>(num_positions_));
+  }
+
+  /// Waits for the losses of answer(), appends them to `losses` and adds the number of right answers to num_right.
+  void add_losses(Stream const& stream, std::vector<double>& losses, std::size_t& num_right) {
+    stream.fence("varve: losses are there");
+    is_under_way_ = false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(num_positions_); ++i) {
+      losses.push_back(losses_[i]);
+      num_right += static_cast<std::size_t>(is_right_[i]);
+    }
+  }
+
+private:
+  Panel const& gathered_targets(Stream const& stream, Set const& set, std::size_t width) {
+    if (targets_.size() == 0) {
+      auto const leaves = varve::num_leaves<Scalar>(max_positions_);
+      targets_ = new_numbers<LeafLine<Scalar>>(kernels_->memory(), "varve::targets", leaves * width);
+    }
+    kernels_->gather_positions(stream, set.targets, rows_.on_device(), targets_, width, num_positions_);
+    return targets_;
+  }
+
+  TrainingKernels<Scalar> const* kernels_;
+  std::size_t max_positions_;
+  Loss loss_;
+  Panel targets_;
+  MirroredArray<double> losses_;
+  MirroredArray<int> is_right_;
+  MirroredArray<std::uint64_t> rows_;
+  MirroredArray<NeuronIndex> labels_;
+  MirroredArray<double> weights_;
+  bool is_under_way_ = false; ///< select_rows() has been called, and add_losses() has not
+  int num_positions_ = 0;
+};
 
 /// The activations of all layers of a micro-batch: panel 0 holds the samples, panel l the outputs of the l-th layer.
 /// Every `keep_every`-th panel is kept. The panels between two kept ones form a stretch. All stretches share the same
@@ -29,17 +135,11 @@ public:
 
   TrainingTrace(DeviceMemory const& memory, std::vector<std::size_t> const& widths, std::size_t num_leaves,
                 std::size_t keep_every)
-      : keep_every_(keep_every), between_(keep_every - 1) {
-    std::vector<std::size_t> shared(keep_every - 1, 0);
-    for (std::size_t number = 0; number < widths.size(); ++number) {
-      if (number % keep_every == 0) {
-        kept_.push_back(new_panel(memory, widths[number] * num_leaves));
-      } else {
-        auto& width = shared[number % keep_every - 1];
-        width = std::max(width, widths[number]);
-      }
-    }
-    for (std::size_t i = 0; i < shared.size(); ++i) between_[i] = new_panel(memory, shared[i] * num_leaves);
+      : keep_every_(keep_every) {
+    for (std::size_t number = 0; number < widths.size(); number += keep_every)
+      kept_.push_back(new_panel(memory, widths[number] * num_leaves));
+    for (auto const width : widths_between(widths, keep_every))
+      between_.push_back(new_panel(memory, width * num_leaves));
   }
 
   Panel const& panel(std::size_t number) const {
@@ -66,21 +166,10 @@ private:
   std::vector<Panel> kept_, between_;
 };
 
-/// The rule that forms series of neighbouring layers on a device.
-inline SeriesRule series_rule(TrainingTraits const& traits, std::vector<SeriesLayer> layers) {
-  return {std::move(layers), traits.series_sums, traits.launch_edges, traits.num_processors};
-}
-
-/// The same for the layers of weights.
-template <class Scalar>
-SeriesRule series_rule_of(TrainingTraits const& traits, TrainedWeights<Scalar> const& weights) {
-  std::vector<SeriesLayer> layers;
-  for (auto const& layer : weights.layers()) {
-    layers.push_back({static_cast<std::size_t>(layer.num_inputs), static_cast<std::size_t>(layer.num_outputs),
-                      layer.edges.num_edges(), layer.first_weight_sum, layer.first_bias_sum,
-                      layer.format.has_dense_forward, layer.format.has_dense_backward});
-  }
-  return series_rule(traits, std::move(layers));
+/// The rule that forms series of these neighbouring layers on a device.
+template <class Layers>
+SeriesRule series_rule(TrainingTraits const& traits, Layers const& layers) {
+  return {{layers.begin(), layers.end()}, traits.series_sums, traits.launch_edges, traits.num_processors};
 }
 
 /// Forward and backward passes of micro-batches through a network, whose weights are on the device or, depending on the
@@ -106,7 +195,7 @@ public:
         trace_(kernels.memory(), widths_, max_leaves_, plan.keep_every),
         strip_size_(plan.streams_weights ? plan.strip_size : kWholeLayers),
         strips_(weights.layers(), strip_size_),
-        series_rule_(series_rule_of(kernels.traits(), weights)),
+        series_rule_(series_rule(kernels.traits(), weights.layers())),
         series_(kernels.new_series()) {
     auto const& memory = kernels.memory();
     auto const widest = *std::max_element(widths_.begin(), widths_.end());
@@ -116,7 +205,6 @@ public:
                                  plan.group_bytes > 0 ? weights.layers().size() : 1);
     if (!plan.streams_weights) return;
     stream_.emplace(memory, host, weights, strips_, strip_size_);
-    gradients_ = new_numbers<Scalar>(memory, "varve::streamed_gradients", max_sums_of(weights, strip_size_));
   }
 
   TrainingPasses(TrainingPasses const&) = delete; // the stream has a pointer to the strips
@@ -125,20 +213,18 @@ public:
   /// Call after the patterns of the weights have changed.
   void take_patterns() {
     if (series_) series_->forget();
-    series_rule_ = series_rule_of(kernels_.traits(), *weights_);
+    series_rule_ = series_rule(kernels_.traits(), weights_->layers());
     if (strip_size_ == kWholeLayers) return;
     strips_ = LayerStrips(weights_->layers(), strip_size_);
     levels_ = {}; // memory of the old levels is freed before new ones are allocated
     levels_ = LeafLevels<Scalar>(kernels_, weights_->layers(), strips_, max_leaves_);
   }
 
-  /// Selects these rows of the set as the micro-batch of the following passes. From forward() on, all launches depend
+  /// The micro-batch of the passes, whose rows are selected before forward(). From forward() on, all launches depend
   /// only on the set and the number of rows.
-  void select_rows(Stream const& stream, Set const& set, std::span<std::uint64_t const> rows) {
-    batch_.select_rows(stream, set, rows);
-  }
+  MicroBatch<Scalar>& batch() { return batch_; }
 
-  /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses for add_losses().
+  /// Forward pass of the micro-batch. Leaves the errors of the outputs for backward(), and the losses in batch().
   /// Does not fence, so that a device can start the backward pass without the host.
   void forward(Stream const& stream, Set const& set) {
     ProfilingRegion const region("varve::forward");
@@ -149,12 +235,6 @@ public:
     forward_layers(stream, 0, num_layers, {num_layers - 1, backward_use});
     batch_.answer(stream, set, trace_.panel(num_layers), errors_[0], weights_->layers().back().activation,
                   widths_.back());
-  }
-
-  /// Waits for the micro-batch of the last forward(); appends its samples' losses to `losses` and adds the number of
-  /// right answers to num_right.
-  void add_losses(Stream const& stream, std::vector<double>& losses, std::size_t& num_right) {
-    batch_.add_losses(stream, losses, num_right);
   }
 
   /// Backward pass of the micro-batch of the last forward(): writes the sums of gradients over each of its subtrees to
@@ -181,7 +261,7 @@ public:
       for (std::size_t strip = 0; strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(stream, {number, backward_use, strip});
         for (auto const& subtree : subtrees)
-          backward_strip(stream, number, layer, subtree, errors_[current], errors_[1 - current], sums[subtree.place]);
+          backward_strip(stream, number, layer, subtree, current, sums[subtree.place]);
         prefetch_after(number, strip);
         if (before) end_strip(before->first,
                               before->second); // while the device computes this strip
@@ -206,8 +286,9 @@ public:
       visit(number, trace_.panel(number), errors_[current], batch_.num_positions());
       for (std::size_t strip = 0; number > 0 && strip < num_strips(number, backward_use); ++strip) {
         auto const layer = on_device(stream, {number, backward_use, strip});
+        auto const levels = levels_.of(weights_->layers()[number], layer.strip, all.num_leaves);
         kernels_.backward(stream, weights_->layers()[number], layer, activation_before(number),
-                          panels_of(number, layer.strip, all, errors_[current], errors_[1 - current]));
+                          panels_of(number, levels, all, current));
         prefetch_after(number, strip);
       }
     }
@@ -226,11 +307,7 @@ private:
   /// A strip on the device, valid until the next call.
   Layer on_device(Stream const& stream, LayerUse const& use) {
     if (stream_) return stream_->acquire(stream, use);
-    auto const& layer = weights_->layers()[use.layer];
-    auto const& strip = strips_.of(use);
-    if (use.direction == forward_use)
-      return {strip, layer.edges.by_output, layer.by_output, layer.bias, layer.dense_places};
-    return {strip, layer.edges.by_input, layer.backward_weights(), layer.bias, layer.dense_places};
+    return strip_of(weights_->layers()[use.layer], use.direction, strips_.of(use));
   }
   void prefetch(LayerUse const& use) {
     if (stream_) stream_->prefetch(use);
@@ -243,14 +320,6 @@ private:
       prefetch(trace_.is_there(number - 1) ? LayerUse{number - 1, backward_use}
                                            : LayerUse{trace_.kept_before(number - 1), forward_use});
     }
-  }
-
-  static std::size_t max_sums_of(Weights const& weights, std::size_t strip_size) {
-    std::size_t most = 0;
-    for (auto const& layer : weights.layers())
-      most =
-          std::max(most, std::min(layer.edges.num_edges(), strip_size) + static_cast<std::size_t>(layer.num_outputs));
-    return most;
   }
 
   /// next: the strip that is used after the layer.
@@ -317,12 +386,12 @@ private:
                        int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& top = weights_->layers()[last];
-    auto const levels = levels_.of_series(
-        top.first_weight_sum + top.edges.num_edges() - begin.first_weight_sum,
-        top.first_bias_sum + static_cast<std::size_t>(top.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
+    auto const levels =
+        levels_.of_series(top.first_weight_sum + top.num_edges - begin.first_weight_sum,
+                          top.first_bias_sum + top.num_outputs - begin.first_bias_sum, subtree.num_leaves);
     SeriesPart const part{first, last, subtree.first_leaf, subtree.num_leaves, batch_.num_positions(), current};
     series_->backward(stream, weights_->layers(), part, panels_of_series(subtree, top.num_outputs), levels);
-    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.totals(stream, levels, nullptr, sums, begin.first_weight_sum, begin.first_bias_sum);
   }
 
   /// The first layer of the group that ends with `last` and whose inputs the trace holds (LeafLevels): layers of one
@@ -337,9 +406,8 @@ private:
     auto const& layer = weights_->layers()[number];
     auto const& next = weights_->layers()[number + 1];
     return layer.num_inputs == next.num_outputs && layer.num_outputs == next.num_outputs &&
-           layer.format.has_dense_backward == next.format.has_dense_backward && layer.dense_places.size() == 0 &&
-           next.dense_places.size() == 0 && layer.first_weight_sum + layer.edges.num_edges() == next.first_weight_sum &&
-           layer.first_bias_sum + static_cast<std::size_t>(layer.num_outputs) == next.first_bias_sum;
+           layer.format.has_dense_backward == next.format.has_dense_backward && !layer.has_gaps_backward() &&
+           !next.has_gaps_backward() && layer.is_before(next);
   }
 
   /// Backward pass of a group over a subtree: errors of the inputs, except those of layer 0, and sums of gradients.
@@ -348,26 +416,20 @@ private:
                       int current, Sums const& sums) {
     auto const& begin = weights_->layers()[first];
     auto const& end = weights_->layers()[last];
-    auto const strip_of = [&](std::size_t number) { return strips_.of({number, backward_use}); };
-    if (first == last) {
-      Layer const arrays = on_device(stream, {last, backward_use});
-      auto const panels = panels_of(last, arrays.strip, subtree, errors_[current], errors_[1 - current]);
-      kernels_.backward(stream, end, arrays, activation_before(last), panels);
-      kernels_.totals(stream, arrays, end.dense_places.size() != 0, panels.levels, sums, end.first_weight_sum,
-                      end.first_bias_sum);
-      return;
+    auto levels = levels_.of(end, strips_.of({last, backward_use}), subtree.num_leaves);
+    if (first < last) {
+      levels.weights.num_sums = end.first_weight_sum + end.num_edges - begin.first_weight_sum;
+      levels.bias.num_sums = end.first_bias_sum + end.num_outputs - begin.first_bias_sum;
     }
-    auto const levels = levels_.of_group(
-        end, strip_of(last), end.first_weight_sum + end.edges.num_edges() - begin.first_weight_sum,
-        end.first_bias_sum + static_cast<std::size_t>(end.num_outputs) - begin.first_bias_sum, subtree.num_leaves);
     for (std::size_t number = last + 1; number-- > first; current = 1 - current) {
       auto const& layer = weights_->layers()[number];
-      auto panels = panels_of(number, strip_of(number), subtree, errors_[current], errors_[1 - current]);
-      panels.levels = {levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
-                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
-      kernels_.backward(stream, layer, on_device(stream, {number, backward_use}), activation_before(number), panels);
+      Layer const arrays = on_device(stream, {number, backward_use});
+      GradientLevels<Scalar> const own{levels.weights.from_sum(layer.first_weight_sum - begin.first_weight_sum),
+                                       levels.bias.from_sum(layer.first_bias_sum - begin.first_bias_sum)};
+      kernels_.backward(stream, layer, arrays, activation_before(number), panels_of(number, own, subtree, current));
     }
-    kernels_.add_levels(stream, levels, sums, begin.first_weight_sum, begin.first_bias_sum);
+    kernels_.totals(stream, levels, end.has_gaps_backward() ? &end.dense_places : nullptr, sums, begin.first_weight_sum,
+                    begin.first_bias_sum);
   }
 
   /// The activation of the layer before; null for layer 0.
@@ -376,44 +438,42 @@ private:
   }
 
   /// The lines of a panel of `width` neurons from the subtree's first leaf on.
-  static Panel lines_of(Panel const& panel, PassSubtree const& subtree, int width) {
+  static Panel lines_of(Panel const& panel, PassSubtree const& subtree, std::size_t width) {
     if (subtree.first_leaf == 0) return panel;
-    auto const lines = static_cast<std::size_t>(width);
-    std::size_t const first = subtree.first_leaf * lines;
-    return panel.part(first, first + subtree.num_leaves * lines);
+    std::size_t const first = subtree.first_leaf * width;
+    return panel.part(first, first + subtree.num_leaves * width);
   }
 
   /// Errors of a streamed strip's inputs, except for the first layer, and sums of gradients over a subtree, which are
   /// copied to the host.
   void backward_strip(Stream const& stream, std::size_t number, Layer const& arrays, PassSubtree const& subtree,
-                      Panel const& errors, Panel const& input_errors, Sums const& sums) {
+                      int current, Sums const& sums) {
     auto const& layer = weights_->layers()[number];
     auto const& strip = arrays.strip;
-    auto const panels = panels_of(number, strip, subtree, errors, input_errors);
-    kernels_.backward(stream, layer, arrays, activation_before(number), panels);
-    kernels_.totals(stream, arrays, layer.dense_places.size() != 0, panels.levels, gradients_, 0, strip.num_edges);
-    copy_back(stream, sums, layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
-    copy_back(stream, sums, layer.first_bias_sum, strip.num_edges, panels.levels.bias.num_sums);
+    auto const levels = levels_.of(layer, strip, subtree.num_leaves);
+    kernels_.backward(stream, layer, arrays, activation_before(number), panels_of(number, levels, subtree, current));
+    auto const& gradients = stream_->gradients();
+    kernels_.totals(stream, levels, layer.has_gaps_backward() ? &arrays.places : nullptr, gradients, 0,
+                    strip.num_edges);
+    auto const copy_back = [&](std::size_t place, std::size_t first, std::size_t count) {
+      if (count > 0) stream.copy_to_host(sums.data() + place, gradients.data() + first, count * sizeof(Scalar));
+    };
+    copy_back(layer.first_weight_sum + strip.first_edge, 0, strip.num_edges);
+    copy_back(layer.first_bias_sum, strip.num_edges, levels.bias.num_sums);
   }
 
-  /// Copies `count` gradients of the streamed strip, from `first` on, to the sums on the host. Does not fence.
-  void copy_back(Stream const& stream, Sums const& sums, std::size_t place, std::size_t first,
-                 std::size_t count) const {
-    if (count == 0) return;
-    stream.copy_to_host(sums.data() + place, gradients_.data() + first, count * sizeof(Scalar));
-  }
-
-  /// The lines of a subtree's leaves that the backward pass of a strip of a layer reads and writes.
-  BackwardPanels<Scalar> panels_of(std::size_t number, LayerStrip const& strip, PassSubtree const& subtree,
-                                   Panel const& errors, Panel const& input_errors) const {
+  /// The lines of a subtree's leaves that the backward pass of a layer reads and writes. errors_[current] holds the
+  /// errors of its outputs.
+  BackwardPanels<Scalar> panels_of(std::size_t number, GradientLevels<Scalar> const& levels, PassSubtree const& subtree,
+                                   int current) const {
     auto const& layer = weights_->layers()[number];
-    return {lines_of(trace_.panel(number), subtree, layer.num_inputs), lines_of(errors, subtree, layer.num_outputs),
-            lines_of(input_errors, subtree, layer.num_inputs), levels_.of(layer, strip, subtree.num_leaves),
-            batch_.num_positions()};
+    return {lines_of(trace_.panel(number), subtree, layer.num_inputs),
+            lines_of(errors_[current], subtree, layer.num_outputs),
+            lines_of(errors_[1 - current], subtree, layer.num_inputs), levels, batch_.num_positions()};
   }
 
   /// The lines of a subtree in the panels of a series of layers of this width.
-  SeriesPanels<Scalar> panels_of_series(PassSubtree const& subtree, int width) const {
+  SeriesPanels<Scalar> panels_of_series(PassSubtree const& subtree, std::size_t width) const {
     auto const inputs_of = [this, subtree, width](std::size_t layer) {
       return lines_of(trace_.panel(layer), subtree, width);
     };
@@ -431,7 +491,6 @@ private:
   SeriesRule series_rule_;
   std::unique_ptr<SeriesPasses<Scalar>> series_; ///< null if the device computes no series
   std::optional<LayerStream<Scalar>> stream_;    ///< only if weights are streamed
-  DeviceNumbers<Scalar> gradients_;              ///< gradients of the streamed strip
   Panel errors_[2];
   LeafLevels<Scalar> levels_;
 };

@@ -80,9 +80,8 @@ struct ConePrograms {
   }
   int num_outputs() const { return num_outputs_; }
 
-  std::size_t bytes() const {
-    return programs.size() * sizeof(Program) + moves.size() * sizeof(Move) + biases.size() * sizeof(double) +
-           (inputs.size() + outputs.size()) * sizeof(NeuronIndex) + output_places.size() * sizeof(std::uint16_t);
+  static auto arrays_of(auto& format) {
+    return std::tie(format.programs, format.moves, format.biases, format.inputs, format.outputs, format.output_places);
   }
 
   int max_slots = 0;  ///< most slots of a program

@@ -69,7 +69,7 @@ struct CountedLayer {
 
   Edges edges() const { return {num_inputs_, num_outputs_, max_readers_, degree_, weight_, bias_, bounds_, places}; }
   int num_outputs() const { return num_outputs_; }
-  std::size_t bytes() const { return places.size() * sizeof(std::uint16_t); }
+  static auto arrays_of(auto& format) { return std::tie(format.places); }
 
   ConstDeviceArray<ExecutionSpace, std::uint16_t> places;
 

@@ -40,17 +40,8 @@ struct Csr {
 
   Edges edges() const { return {frame.parameters(), row_pointers, indices, weights}; }
 
-  std::size_t bytes() const {
-    return row_pointers.size() * sizeof(EdgeOffset) + indices.size() * sizeof(Index) + weights.size() * sizeof(Scalar) +
-           frame.bytes();
-  }
-
-  template <class Visit>
-  void for_each_array(Visit const& visit) {
-    frame.for_each_array(visit);
-    visit(row_pointers);
-    visit(indices);
-    visit(weights);
+  static auto arrays_of(auto& format) {
+    return std::tie(format.frame.bias, format.frame.neurons, format.row_pointers, format.indices, format.weights);
   }
 
   int num_outputs() const { return frame.num_outputs; }
@@ -109,9 +100,8 @@ struct Csc {
 
   Edges edges() const { return {frame.parameters(), column_pointers, outputs, weights}; }
   int num_outputs() const { return frame.num_outputs; }
-  std::size_t bytes() const {
-    return column_pointers.size() * sizeof(EdgeOffset) + outputs.size() * sizeof(NeuronIndex) +
-           weights.size() * sizeof(Scalar) + frame.bytes();
+  static auto arrays_of(auto& format) {
+    return std::tie(format.frame.bias, format.frame.neurons, format.column_pointers, format.outputs, format.weights);
   }
 
   LayerFrame<ExecutionSpace, Scalar> frame;

@@ -79,13 +79,7 @@ struct DenseBlocks {
 
   Edges edges() const { return {frame.parameters(), weights}; }
 
-  std::size_t bytes() const { return weights.size() * sizeof(Scalar) + frame.bytes(); }
-
-  template <class Visit>
-  void for_each_array(Visit const& visit) {
-    frame.for_each_array(visit);
-    visit(weights);
-  }
+  static auto arrays_of(auto& format) { return std::tie(format.frame.bias, format.frame.neurons, format.weights); }
 
   LayerFrame<ExecutionSpace, Scalar> frame;
   ConstDeviceArray<ExecutionSpace, Scalar> weights;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -81,10 +82,24 @@ private:
   std::vector<unsigned char> bytes_;
 };
 
+/// Calls visit(array) for every array of a format on the device: those of Format::arrays_of(), in order.
+template <class Format, class Visit>
+void for_each_array(Format& format, Visit const& visit) {
+  std::apply([&](auto&... arrays) { (visit(arrays), ...); }, std::remove_const_t<Format>::arrays_of(format));
+}
+
+/// Bytes of all arrays of a format on the device.
+template <class Format>
+std::size_t bytes_on_device(Format const& format) {
+  std::size_t bytes = 0;
+  for_each_array(format, [&](auto const& array) { bytes += array.size() * sizeof(*array.data()); });
+  return bytes;
+}
+
 /// Replaces the offsets of a format's arrays by device addresses; the image will be at `image` on the device.
 template <class Format>
 void move_arrays(Format& format, unsigned char const* image) {
-  format.for_each_array([&](auto& array) {
+  for_each_array(format, [&](auto& array) {
     using Array = std::decay_t<decltype(array)>;
     auto const offset = reinterpret_cast<std::uintptr_t>(array.data());
     array = Array(reinterpret_cast<typename Array::pointer_type>(image + offset), array.size());
@@ -160,15 +175,6 @@ struct LayerFrame {
   }
 
   LayerParameters<Scalar> parameters() const { return {num_inputs, num_outputs, bounds, bias_stride, bias, neurons}; }
-
-  /// Calls visit(array) for every array on the device.
-  template <class Visit>
-  void for_each_array(Visit const& visit) {
-    visit(bias);
-    visit(neurons);
-  }
-
-  std::size_t bytes() const { return bias.size() * sizeof(double) + neurons.size() * sizeof(NeuronIndex); }
 };
 
 } // namespace varve

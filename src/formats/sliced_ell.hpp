@@ -213,17 +213,8 @@ struct SlicedEll {
 
   Edges edges() const { return {frame.parameters(), slice_chunks, indices, weights, chunks_per_slice}; }
 
-  std::size_t bytes() const {
-    return slice_chunks.size() * sizeof(std::uint32_t) + indices.size() * sizeof(Index) +
-           weights.size() * sizeof(Scalar) + frame.bytes();
-  }
-
-  template <class Visit>
-  void for_each_array(Visit const& visit) {
-    frame.for_each_array(visit);
-    visit(slice_chunks);
-    visit(indices);
-    visit(weights);
+  static auto arrays_of(auto& format) {
+    return std::tie(format.frame.bias, format.frame.neurons, format.slice_chunks, format.indices, format.weights);
   }
 
   LayerFrame<ExecutionSpace, Scalar> frame;

@@ -35,17 +35,9 @@ struct StagedBlocks {
             max_inputs};
   }
 
-  std::size_t bytes() const {
-    return blocks.bytes() + inputs.size() * sizeof(NeuronIndex) + input_pointers.size() * sizeof(std::uint32_t) +
-           block_pointers.size() * sizeof(int);
-  }
-
-  template <class Visit>
-  void for_each_array(Visit const& visit) {
-    blocks.for_each_array(visit);
-    visit(inputs);
-    visit(input_pointers);
-    visit(block_pointers);
+  static auto arrays_of(auto& format) {
+    return std::tuple_cat(Blocks::arrays_of(format.blocks),
+                          std::tie(format.inputs, format.input_pointers, format.block_pointers));
   }
 
   int num_outputs() const { return blocks.num_outputs(); }

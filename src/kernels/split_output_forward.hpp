@@ -264,7 +264,7 @@ void split_output_forward(ExecutionSpace const& space, Format const& layer,
   double const bytes_of_tile = std::max(1.0, bytes(1) - bytes(0));
   double const room = static_cast<double>(max_team_scratch<ExecutionSpace>()) - 1024.0 - bytes(0);
   auto const share = spread_share(tiles, slices, Tune::spread_teams(num_processors(space)), bytes_of_tile,
-                                  static_cast<double>(layer.bytes()) / slices,
+                                  static_cast<double>(bytes_on_device(layer)) / slices,
                                   static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::max_tiles})));
   int const groups = (tiles + share.tiles - 1) / share.tiles;
   int const num_parts = (slices + share.slices - 1) / share.slices;

@@ -2,12 +2,15 @@
 
 #include "core/backend.hpp"
 #include "core/device_numbers.hpp"
+#include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "products/peer_tiles.hpp"
 #include "products/product_kernels.hpp"
 #include "products/product_schedule.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +19,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -94,6 +99,17 @@ enum class ProductWay {
   library ///< gemm of Kokkos Kernels, which may call a BLAS such as cuBLAS: bits depend on the library
 };
 
+/// The kernels of this implementation. Throws UsageError if the build lacks the backend, or Kokkos Kernels. (float and
+/// double)
+template <class Scalar>
+std::unique_ptr<ProductKernels<Scalar>> product_kernels(Backend backend, ProductWay way);
+
+template <class Scalar>
+ProductDevice device_of(ProductKernels<Scalar> const& kernels, std::size_t memory_limit) {
+  return {sizeof(Scalar), static_cast<std::size_t>(kernels.block_rows()),
+          static_cast<std::size_t>(kernels.block_columns()), memory_limit};
+}
+
 /// Computes tiles of C = op(A) op(B) on a device, whose memory may be smaller than the matrices. Tiles of A and B are
 /// kept there, packed, until others need the room. The thread of run() starts kernels in the order of a
 /// ProductSchedule; a second thread reads the tiles of the next steps, a third hands over finished sums. On GPUs each
@@ -109,30 +125,80 @@ public:
   /// `memory_limit`: bytes of the backend's memory that the engine may use. Throws UsageError if the build lacks the
   /// backend, or Kokkos Kernels for ProductWay::library; ResourceError if the memory does not suffice.
   ProductEngine(Backend backend, ProductTiles const& tiles, std::size_t memory_limit, ProductInputs<Scalar> inputs,
-                ProductWay way = ProductWay::own);
+                ProductWay way = ProductWay::own)
+      : kernels_(product_kernels<Scalar>(backend, way)),
+        device_(kernels_->memory()),
+        tiles_(tiles),
+        inputs_(std::move(inputs)),
+        memory_(plan_product(tiles, device_of(*kernels_, memory_limit))),
+        schedule_(
+            {tiles, inputs_.transpose_a, inputs_.transpose_b, memory_.num_lanes, memory_.num_slots, memory_.order}),
+        slots_(memory_.num_slots),
+        lanes_(memory_.num_lanes) {
+    for (auto& lane : lanes_) {
+      lane.lane = device_.new_stream();
+      lane.sums_came = device_.new_mark();
+    }
+  }
 
   /// Computes the tasks that next() returns until it returns none, several concurrently. Another thread passes each
   /// result to take(), one task after the other; the sums are valid only during this call. Exceptions from reading,
   /// next() or take() end the run.
-  void run(Next const& next, Take const& take);
+  void run(Next const& next, Take const& take) {
+    ProfilingRegion const region("varve::product");
+    timeline_ = {};
+    schedule_.begin(std::exchange(all_tiles_came_, false));
+    try {
+      if (auto const first = next()) {
+        make_arrays();
+        run_from(first, next, take);
+      }
+      all_tiles_came_ = true;
+    } catch (...) {
+      if (shares_tiles()) peers_->end(false);
+      throw;
+    }
+    if (shares_tiles()) peers_->end(true);
+  }
 
   /// The number of tiles of a task's inputs that are on the device.
   std::uint64_t num_kept(std::uint64_t task) const { return schedule_.num_kept(task); }
 
   ProductMemory const& memory() const { return memory_; }
-  ProductTraffic traffic() const;
+  ProductTraffic traffic() const {
+    auto traffic = traffic_;
+    traffic.num_hits = schedule_.num_hits();
+    traffic.num_misses = schedule_.num_misses();
+    traffic.loaded_bytes = schedule_.loaded_numbers() * sizeof(Scalar);
+    traffic.all_bytes = schedule_.all_numbers() * sizeof(Scalar);
+    if (peers_) traffic.peers = peers_->traffic();
+    return traffic;
+  }
 
   /// Enables the second level of the cache: tiles that other ranks of the machine have on their devices are copied from
   /// there, with the same bits in the result. Collective, before the first run. Returns the other ranks of the machine.
   /// All ranks must call leave_peers() after the last run, before one of the engines is destroyed.
-  std::vector<TilePeer> share_tiles(std::size_t rank, MachineMemory::Gather const& gather);
-  void leave_peers();
+  std::vector<TilePeer> share_tiles(std::size_t rank, MachineMemory::Gather const& gather) {
+    VARVE_REQUIRE(buffers_.empty(), "tiles are shared before the first run");
+    auto const layout = std::string(device_.is_host() ? "host" : "GPU") + ", blocks of " +
+                        std::to_string(kernels_->block_rows()) + " and " + std::to_string(kernels_->block_columns()) +
+                        " lines";
+    peers_ = std::make_unique<PeerTiles>(device_, tiles_, memory_, layout, rank, gather);
+    auto const peers = peers_->peers();
+    if (!peers_->has_memory()) peers_.reset();
+    return peers;
+  }
+
+  void leave_peers() {
+    if (peers_) peers_->leave();
+  }
 
   /// The events of run(); the caller may add events of next().
   ProductTimeline& timeline() { return timeline_; }
 
 private:
   using Numbers = DeviceNumbers<Scalar>;
+  static constexpr double shortest_wait = 1e-5; ///< seconds: shorter waits are not on the timeline
 
   /// A finished task that is being handed to the caller.
   struct Finished {
@@ -169,23 +235,207 @@ private:
     JobThread takes; ///< last member: it ends before the members that it uses
   };
 
-  void make_arrays();
-  Numbers on_host(Numbers const& numbers, std::string const& label) const;
-  void run_from(std::optional<std::uint64_t> first, Next const& next, Take const& take);
-  void start(PlannedStep const& step, Run& run);
-  void open(TileSlot& slot, std::size_t number);
+  template <class Number>
+  static std::span<Number> numbers_of(TileSlot const& slot) {
+    return {reinterpret_cast<Number*>(slot.memory.data()), slot.memory.size() / sizeof(Number)};
+  }
+
+  /// Allocates arrays of lanes, slots and buffers in the first run with a task. A GPU has two buffers in host memory
+  /// for each lane.
+  void make_arrays() {
+    if (!buffers_.empty()) return;
+    auto const device = device_of(*kernels_, 0);
+    auto const num_sums = rounded_up(std::min(tiles_.tile, tiles_.shape.rows), device.block_rows) *
+                          rounded_up(std::min(tiles_.tile, tiles_.shape.columns), device.block_columns);
+    for (auto& lane : lanes_) {
+      lane.sums = new_numbers<Scalar>(device_, "varve::product_sums", num_sums);
+      lane.loose = new_numbers<Scalar>(device_, "varve::product_loose", memory_.lane_bytes / sizeof(Scalar) - num_sums);
+    }
+    if (!device_.is_host() && !peers_)
+      slots_memory_ = new_numbers<std::byte>(device_, "varve::product_tiles", memory_.num_slots * memory_.slot_bytes);
+    buffers_.resize(device_.is_host() ? lanes_.size() : 2 * lanes_.size());
+    for (std::size_t number = 0; number < buffers_.size(); ++number) {
+      buffers_[number].numbers = on_host(lanes_[number % lanes_.size()].loose, "varve::product_buffer");
+      buffers_[number].taken = device_.new_mark();
+    }
+  }
+
+  /// Host memory for numbers of the device; on hosts the same memory.
+  Numbers on_host(Numbers const& numbers, std::string const& label) const {
+    return device_.is_host() ? numbers : numbers_in<Scalar>(device_.allocate_on_host(label, numbers.num_bytes()));
+  }
+
+  void run_from(std::optional<std::uint64_t> first, Next const& next, Take const& take) {
+    std::size_t const steps_ahead = device_.is_host() ? 2 : 8; // planned steps: their tiles are read meanwhile
+    for (auto& lane : lanes_) lane.finished = {};
+    Run run{take, LoadAhead(buffers_.size()), {}};
+    std::deque<PlannedStep> planned;
+    auto const next_task = [&] { return first ? std::exchange(first, std::nullopt) : next(); };
+    auto const plan = [&] {
+      auto const step = schedule_.next(next_task);
+      if (!step) return false;
+      for (auto const& tile : {step->a, step->b})
+        if (tile.is_loaded) run.reads.want([this, key = tile.key](std::size_t buffer) { load(key, buffers_[buffer]); });
+      planned.push_back(*step);
+      return true;
+    };
+    for (;;) {
+      while (planned.size() <= steps_ahead && plan()) {
+      }
+      if (planned.empty()) break;
+      start(planned.front(), run);
+      planned.pop_front();
+    }
+    for (auto& lane : lanes_) await_taken(lane, run);
+  }
+
+  /// Starts a step: copies its tiles to the device and adds their products to the sums of its task.
+  void start(PlannedStep const& step, Run& run) {
+    if (inputs_.before_step) inputs_.before_step();
+    auto& lane = lanes_[step.lane];
+    if (step.is_first) {
+      if (device_.is_host()) await_taken(lane, run); // the sums that are handed over are in the same memory
+      lane.begin = timeline_.now();
+    }
+    for (auto const& tile : {step.a, step.b})
+      if (tile.is_loaded) load_tile(step.lane, step.task, tile, run);
+    for (auto const& tile : {step.a, step.b})
+      if (auto const& slot = slots_[tile.slot]; slot.loaded_by != step.lane) slot.loaded->make_wait(*lane.lane);
+    kernels_->add_tile(*lane.lane, step, numbers_of<Scalar const>(slots_[step.a.slot]),
+                       numbers_of<Scalar const>(slots_[step.b.slot]), {lane.sums.data(), lane.sums.size()},
+                       static_cast<int>(lanes_.size()));
+    for (auto const& tile : {step.a, step.b}) slots_[tile.slot].used[step.lane]->set(*lane.lane);
+    if (step.is_last) hand_over(lane, step, run);
+  }
+
+  /// Allocates the memory of a slot.
+  void open(TileSlot& slot, std::size_t number) {
+    auto const bytes = memory_.slot_bytes;
+    slot.loaded = device_.new_mark();
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) slot.used.push_back(device_.new_mark());
+    slot.memory = peers_              ? peers_->slot(number)
+                  : device_.is_host() ? new_numbers<std::byte>(device_, "varve::product_tile", bytes)
+                                      : slots_memory_.part(number * bytes, (number + 1) * bytes);
+  }
+
   bool shares_tiles() const { return peers_ && peers_->is_used(); }
-  void load(TileKey const& key, Buffer& buffer);
-  void read(TileKey const& key, Buffer& buffer);
-  void load_tile(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run);
-  bool copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile);
-  void pack(std::size_t lane, PlannedTile const& tile, Buffer& buffer);
-  void add_tile(TaskLane const& lane, PlannedStep const& step);
-  void hand_over(TaskLane& lane, PlannedStep const& step, Run& run);
-  void await_taken(TaskLane& lane, Run& run);
-  std::size_t width_of(TileKey const& key) const;
+  /// Fills a buffer, on the reading thread.
+  void load(TileKey const& key, Buffer& buffer) {
+    buffer.taken->await();
+    buffer.is_elsewhere = shares_tiles() && peers_->is_elsewhere(key);
+    if (!buffer.is_elsewhere) read(key, buffer);
+  }
+
+  void read(TileKey const& key, Buffer& buffer) {
+    std::lock_guard const lock(reading_);
+    buffer.begin = timeline_.now();
+    (key.operand == TileKey::Operand::a ? inputs_.a : inputs_.b)(schedule_.extent_of(key).block, buffer.numbers.data());
+    buffer.end = timeline_.now();
+  }
+
+  void load_tile(std::size_t lane, std::uint64_t task, PlannedTile const& tile, Run& run) {
+    auto& slot = slots_[tile.slot];
+    if (slot.used.empty()) open(slot, tile.slot);
+    auto& buffer = buffers_[waited_for([&] { return run.reads.next(); })];
+    if (shares_tiles()) waited_for([&] { return peers_->vacate(tile.slot), true; });
+    if (!buffer.is_elsewhere || !copy_from_peer(lane, task, tile)) {
+      if (shares_tiles()) peers_->begin(tile.key, tile.slot);
+      if (buffer.is_elsewhere) waited_for([&] { return read(tile.key, buffer), true; });
+      traffic_.read_seconds += buffer.end - buffer.begin;
+      ++num_read_;
+      timeline_.add({ProductEvent::What::copy, lane, task, buffer.begin, buffer.end});
+      pack(lane, tile, buffer);
+      slot.loaded_by = lane;
+      slot.loaded->set(*lanes_[lane].lane);
+      if (shares_tiles()) peers_->publish(tile.slot, *lanes_[lane].lane);
+    }
+    run.reads.give_back();
+  }
+
+  /// Copies a tile from another rank, if one has it or will have it soon.
+  bool copy_from_peer(std::size_t lane, std::uint64_t task, PlannedTile const& tile) {
+    auto& slot = slots_[tile.slot];
+    auto const [block, shape] = schedule_.extent_of(tile.key);
+    auto const width = static_cast<std::size_t>(tile.key.operand == TileKey::Operand::a ? kernels_->block_rows()
+                                                                                        : kernels_->block_columns());
+    auto const packed = rounded_up(static_cast<std::uint64_t>(shape.num_lines), width) *
+                        static_cast<std::size_t>(shape.depth) * sizeof(Scalar);
+    auto const mean_seconds = num_read_ == 0 ? 0.0 : traffic_.read_seconds / static_cast<double>(num_read_);
+    auto const begin = timeline_.now();
+    auto const fetch = [&, bytes = block.size() * sizeof(Scalar)] {
+      return peers_->fetch(tile.key, tile.slot, slot, packed, bytes, mean_seconds);
+    };
+    if (!waited_for(fetch)) return false;
+    slot.loaded_by = lanes_.size();
+    timeline_.add({ProductEvent::What::copy, lane, task, begin, timeline_.now()});
+    return true;
+  }
+
+  /// Copies the numbers of a buffer to the device and packs them into a slot, after all uses of its present tile.
+  void pack(std::size_t lane_number, PlannedTile const& tile, Buffer& buffer) {
+    auto& slot = slots_[tile.slot];
+    auto const& lane = *lanes_[lane_number].lane;
+    auto const& loose = lanes_[lane_number].loose;
+    auto const [block, shape] = schedule_.extent_of(tile.key);
+    auto const size = static_cast<std::size_t>(block.size());
+    if (!device_.is_host()) {
+      lane.copy_to_device(loose.data(), buffer.numbers.data(), size * sizeof(Scalar));
+      buffer.taken->set(lane);
+    }
+    for (std::size_t other = 0; other < lanes_.size(); ++other)
+      if (other != lane_number) slot.used[other]->make_wait(lane);
+    std::span<Scalar const> const from((device_.is_host() ? buffer.numbers : loose).data(), size);
+    kernels_->pack(lane, tile.key.operand, shape, from, numbers_of<Scalar>(slot));
+  }
+
+  /// Passes the sums of a finished task to the thread that hands them over.
+  void hand_over(TaskLane& lane, PlannedStep const& step, Run& run) {
+    await_taken(lane, run);
+    auto const device = device_of(*kernels_, 0);
+    if (lane.sums_h.size() == 0) lane.sums_h = on_host(lane.sums, "varve::product_sums_h");
+    if (device_.is_host()) {
+      lane.lane->fence("varve::product");
+    } else {
+      auto const num_sums = rounded_up(static_cast<std::uint64_t>(step.num_rows), device.block_rows) *
+                            rounded_up(static_cast<std::uint64_t>(step.num_columns), device.block_columns);
+      lane.lane->copy_to_host(lane.sums_h.data(), lane.sums.data(), num_sums * sizeof(Scalar));
+      lane.sums_came->set(*lane.lane);
+    }
+    auto const block = tiles_.block(step.task);
+    auto const block_columns =
+        device.block_columns == 1 ? static_cast<std::size_t>(block.num_columns) : device.block_columns;
+    TileSums<Scalar> const sums{lane.sums_h.data(), block, device.block_rows, block_columns};
+    lane.finished = {0, step.task, lane.begin};
+    lane.finished.job = run.takes.add([this, &lane, &run, sums] {
+      lane.sums_came->await();
+      lane.finished.begin = timeline_.now();
+      run.take(lane.finished.task, sums);
+      lane.finished.end = timeline_.now();
+    });
+  }
+
+  /// Waits until the last finished task of a lane, if any, has been handed over.
+  void await_taken(TaskLane& lane, Run& run) {
+    auto& [job, task, task_begin, begin, end] = lane.finished;
+    if (job == 0) return;
+    waited_for([&] { return run.takes.await(job), true; });
+    traffic_.take_seconds += end - begin;
+    auto const number = static_cast<std::size_t>(&lane - lanes_.data());
+    timeline_.add({ProductEvent::What::finish, number, task, begin, end});
+    timeline_.add({ProductEvent::What::task, number, task, task_begin, end});
+    job = 0;
+  }
+
+  /// Returns wait(), and records the time that it takes.
   template <class Wait>
-  auto waited_for(Wait const& wait);
+  auto waited_for(Wait const& wait) {
+    auto const begin = timeline_.now();
+    auto const result = wait();
+    auto const end = timeline_.now();
+    traffic_.wait_seconds += end - begin;
+    if (end - begin > shortest_wait) timeline_.add({ProductEvent::What::wait, 0, 0, begin, end});
+    return result;
+  }
 
   std::unique_ptr<ProductKernels<Scalar>> kernels_;
   DeviceMemory const& device_;
@@ -205,16 +455,24 @@ private:
   bool all_tiles_came_ = true; ///< all tiles that the schedule planned have arrived: no exception ended the last run
 };
 
-/// The properties of a backend for plan_product() and choose_tile(). (float and double)
+extern template class ProductEngine<float>;
+extern template class ProductEngine<double>;
+
+/// The properties of a backend for plan_product() and choose_tile().
 template <class Scalar>
-ProductDevice product_device(Backend backend, std::size_t memory_limit);
+ProductDevice product_device(Backend backend, std::size_t memory_limit) {
+  return device_of(*product_kernels<Scalar>(backend, ProductWay::own), memory_limit);
+}
 
 /// The default memory limit of a product in bytes, if num_sharing processes share the device: nine tenths of the free
 /// memory; on hosts half of it.
 std::size_t default_product_memory(Backend backend, std::size_t num_sharing = 1);
 
-/// The default tile size in rows: many tiles that fit the device. (float and double)
+/// The default tile size in rows: many tiles that fit the device.
 template <class Scalar>
-std::uint64_t default_product_tile(ProductShape const& shape, Backend backend, std::size_t memory_limit);
+std::uint64_t default_product_tile(ProductShape const& shape, Backend backend, std::size_t memory_limit) {
+  std::uint64_t const largest = has_own_memory(backend) ? 8192 : 4096;
+  return choose_tile(shape, product_device<Scalar>(backend, memory_limit), largest);
+}
 
 } // namespace varve

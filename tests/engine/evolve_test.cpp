@@ -2,6 +2,7 @@
 #include "engine/growth_search.hpp"
 #include "engine/training.hpp"
 #include "engine/training_at.hpp"
+#include "engine/training_plan.hpp"
 #include "reference/train.hpp"
 #include "reference/training_case.hpp"
 

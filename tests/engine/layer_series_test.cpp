@@ -1,4 +1,4 @@
-#include "engine/layer_series.hpp"
+#include "engine/trained_layers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@ constexpr std::size_t max_sums = 5 * (edges + width); // five layers
 constexpr std::size_t launch_edges = 30;
 
 /// So many layers that suit a series, whose sums lie side by side.
-std::vector<SeriesLayer> equal_layers(std::size_t count) {
-  std::vector<SeriesLayer> layers;
+std::vector<TrainedShape> equal_layers(std::size_t count) {
+  std::vector<TrainedShape> layers;
   for (std::size_t number = 0; number < count; ++number)
     layers.push_back({width, width, edges, number * edges, number * width});
   return layers;
 }
 
-SeriesRule rule(std::vector<SeriesLayer> layers, std::size_t processors = 1) {
+SeriesRule rule(std::vector<TrainedShape> layers, std::size_t processors = 1) {
   return {std::move(layers), max_sums, launch_edges, processors};
 }
 
@@ -50,17 +50,18 @@ TEST(LayerSeries, EndWhereALayerHasAnotherShapeOrFormat) {
     EXPECT_EQ(of.backward_begin(0, 4, 1), 3U);
     EXPECT_EQ(of.backward_begin(0, 2, 1), 3U);
   };
-  ends_before_third([](SeriesLayer& layer) { layer.num_inputs = width + 1; });
-  ends_before_third([](SeriesLayer& layer) { layer.num_outputs = width - 1; });
-  ends_before_third([](SeriesLayer& layer) { layer.num_inputs = layer.num_outputs = width + 1; });
-  ends_before_third([](SeriesLayer& layer) { layer.num_edges = max_sums / 2; }); // with its biases more than half
-  ends_before_third([](SeriesLayer& layer) { layer.has_dense_forward = layer.has_dense_backward = true; });
+  ends_before_third([](TrainedShape& layer) { layer.num_inputs = width + 1; });
+  ends_before_third([](TrainedShape& layer) { layer.num_outputs = width - 1; });
+  ends_before_third([](TrainedShape& layer) { layer.num_inputs = layer.num_outputs = width + 1; });
+  ends_before_third([](TrainedShape& layer) { layer.num_edges = max_sums / 2; }); // with its biases more than half
+  ends_before_third(
+      [](TrainedShape& layer) { layer.format.has_dense_forward = layer.format.has_dense_backward = true; });
 
   auto layers = equal_layers(5);
-  layers[2].has_dense_forward = true;
+  layers[2].format.has_dense_forward = true;
   EXPECT_EQ(rule(layers).backward_begin(0, 4, 1), 0U) << "only the forward pass is dense";
-  layers[2].has_dense_forward = false;
-  layers[2].has_dense_backward = true;
+  layers[2].format.has_dense_forward = false;
+  layers[2].format.has_dense_backward = true;
   EXPECT_EQ(rule(layers).forward_end(0, 5, 1), 5U) << "only the backward pass is dense";
 }
 

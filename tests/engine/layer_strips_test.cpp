@@ -1,4 +1,4 @@
-#include "engine/layer_strips.hpp"
+#include "engine/trained_layers.hpp"
 
 #include "engine/training_plan.hpp"
 

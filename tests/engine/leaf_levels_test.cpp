@@ -17,32 +17,30 @@ namespace varve {
 namespace {
 
 /// What LayerStrips and LeafLevels read of a layer.
-struct OutlinedLayer {
+struct OutlinedLayer : TrainedShape {
   struct Rows {
     std::vector<std::uint32_t> row_pointers;
   };
   struct Edges {
     Rows by_output, by_input;
-    std::size_t num_edges() const { return by_input.row_pointers.back(); }
   };
-  int num_inputs = 0, num_outputs = 0;
-  TrainedFormat format;
   Edges edges;
 };
 
 /// A layer whose inputs have between none and all of the outputs, in one of three shares.
 OutlinedLayer draw_layer(RandomStream& random, bool is_dense) {
   OutlinedLayer layer;
-  layer.num_inputs = static_cast<int>(1 + random.below(700));
-  layer.num_outputs = static_cast<int>(1 + random.below(400));
+  layer.num_inputs = 1 + random.below(700);
+  layer.num_outputs = 1 + random.below(400);
   layer.format.has_dense_backward = is_dense;
-  std::array<std::uint64_t, 3> const most = {1, 30, static_cast<std::uint64_t>(layer.num_outputs)};
+  std::array<std::uint64_t, 3> const most = {1, 30, layer.num_outputs};
   auto const max_of_row = std::min(most[random.below(3)], most[2]);
   auto& by_input = layer.edges.by_input.row_pointers;
   by_input = {0};
-  for (int input = 0; input < layer.num_inputs; ++input)
+  for (std::size_t input = 0; input < layer.num_inputs; ++input)
     by_input.push_back(by_input.back() + static_cast<std::uint32_t>(random.below(max_of_row + 1)));
-  layer.edges.by_output.row_pointers.assign(static_cast<std::size_t>(layer.num_outputs) + 1, 0);
+  layer.num_edges = by_input.back();
+  layer.edges.by_output.row_pointers.assign(layer.num_outputs + 1, 0);
   layer.edges.by_output.row_pointers.back() = by_input.back();
   return layer;
 }
@@ -59,14 +57,13 @@ void expect_bounded(TrainingKernels<Scalar> const& kernels) {
   double largest_ratio = 0.0;
   for (int trial = 0; trial < 60; ++trial) {
     auto const layer = draw_layer(random, trial % 2 == 0);
-    auto const inputs = static_cast<std::size_t>(layer.num_inputs);
-    auto const outputs = static_cast<std::size_t>(layer.num_outputs);
+    std::size_t const inputs = layer.num_inputs;
+    std::size_t const outputs = layer.num_outputs;
     std::size_t const leaves = 1 + random.below(70);
     for (auto const size : {kWholeLayers, strip_size_of_row(outputs), strip_size_of_row(outputs) + 3000}) {
       LayerStrips const strips(std::vector{layer}, size);
       auto const used = LeafLevels<Scalar>(kernels, std::vector{layer}, strips, leaves).bytes();
-      auto const most = LeafLevels<Scalar>::max_bytes(kernels, inputs, outputs, layer.edges.num_edges(),
-                                                      layer.format.has_dense_backward, size, leaves);
+      auto const most = LeafLevels<Scalar>::max_bytes(kernels, layer, size, leaves);
       EXPECT_LE(used, most) << inputs << " x " << outputs << ", strips of " << size << ", " << leaves << " leaves";
       largest_ratio = std::max(largest_ratio, static_cast<double>(used) / static_cast<double>(most));
     }
@@ -111,11 +108,8 @@ TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
     auto const layer = draw_layer(random, trial % 2 == 0);
     LayerStrips const strips(std::vector{layer}, kWholeLayers);
     auto const& whole = strips.of(0, LayerUse::Direction::backward).front();
-    auto const inputs = static_cast<std::size_t>(layer.num_inputs);
-    auto const outputs = static_cast<std::size_t>(layer.num_outputs);
     std::size_t const leaves = 1 + random.below(70);
-    auto const of_layer = Levels::max_bytes(*kernels, inputs, outputs, layer.edges.num_edges(),
-                                            layer.format.has_dense_backward, kWholeLayers, leaves);
+    auto const of_layer = Levels::max_bytes(*kernels, layer, kWholeLayers, leaves);
     for (std::size_t const max_layers : {1U, 3U, 500U}) {
       Levels const all(*kernels, std::vector{layer}, strips, leaves, 0, max_layers);
       EXPECT_LE(all.bytes(), Levels::max_bytes_of_groups(*kernels, max_layers, of_layer));
@@ -126,8 +120,9 @@ TEST(LeafLevels, TakeNoMoreMemoryForGroupsThanPlanned) {
       }
       for (std::size_t few = 1; few <= leaves; ++few) {
         std::size_t const num_sums = all.of(layer, whole, few).weights.num_sums;
-        auto const levels =
-            all.of_group(layer, whole, all.group_layers() * num_sums, all.group_layers() * outputs, few);
+        auto levels = all.of(layer, whole, few);
+        levels.weights.num_sums = all.group_layers() * num_sums;
+        levels.bias.num_sums = all.group_layers() * layer.num_outputs;
         EXPECT_LE(size_of_levels(levels.weights.num_sums, levels.weights.num_leaves, levels.weights.leaves_per_run),
                   levels.weights.sums.size());
         EXPECT_LE(size_of_levels(levels.bias.num_sums, levels.bias.num_leaves, levels.bias.leaves_per_run),

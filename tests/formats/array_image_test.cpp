@@ -37,7 +37,7 @@ protected:
   template <class Format>
   static void expect_holds(Format const& format, Format const& uploaded) {
     EXPECT_EQ(test::decoded(format), test::decoded(uploaded));
-    EXPECT_EQ(format.bytes(), uploaded.bytes());
+    EXPECT_EQ(bytes_on_device(format), bytes_on_device(uploaded));
   }
 
   template <class Format, class Encoded>
@@ -50,7 +50,7 @@ protected:
 
     ArraysInImage<ExecutionSpace> taken; // the same bytes, by way of the device
     Format back(layer(), encoded);
-    back.for_each_array([&](auto& array) { taken.take(array); });
+    for_each_array(back, [&](auto& array) { taken.take(array); });
     EXPECT_EQ(taken.bytes(), image.bytes());
     auto const back_bytes = place(back, taken.bytes());
     expect_holds(back, uploaded);

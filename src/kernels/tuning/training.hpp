@@ -18,8 +18,8 @@ struct TrainingTuning {
   static constexpr int team_size = on_host ? 1 : 8;
   static constexpr int rows_per_team = 8;             ///< rows of a block on a GPU
   static constexpr int edges_ahead = on_host ? 1 : 8; ///< edges that the forward kernel loads together
-  /// Most edges and neurons of a series of layers (engine/layer_series.hpp): their weights fit half of an L2 of 1 MiB.
-  /// 0: no series, because GPUs repeat the launches of a step as a graph.
+  /// Most edges and neurons of a series of layers (engine/trained_layers.hpp): their weights fit half of an L2 of 1
+  /// MiB. 0: no series, because GPUs repeat the launches of a step as a graph.
   static constexpr std::size_t series_sums = on_host ? std::size_t(1) << 15U : 0;
   /// GPUs: bytes of partial sums of neighbouring layers that one launch adds up; they fit the L2 of an H100 (50 MB).
   /// CPUs: 0; a layer's sums are added immediately, while they are in a core's caches.
