@@ -206,11 +206,12 @@ WeightTraffic DeviceNetwork::take_traffic() {
 
 /// Chooses formats for these layers, with numbers first, first + 1, ..., and places them on the device.
 void DeviceNetwork::add(std::vector<Layer> const& layers, std::size_t first) {
-  auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
+  std::vector<std::shared_ptr<ConeRun const>> runs(layers.size());
+  if (!store_.is_streamed()) runs = chooser_.choose_cones(layers, first);
   std::vector<Encoding> encodings(layers.size());
   std::vector<PlannedLayer> planned(layers.size());
   for_each_on_host_threads(layers.size(), [&](std::size_t i) {
-    if (runs[i].num_layers == 0) encodings[i] = choose(layers[i], first + i);
+    if (runs[i] == nullptr) encodings[i] = choose(layers[i], first + i);
     planned[i].choice = encodings[i].choice;
     if (reductions_.saturation)
       planned[i].kept_cap =
@@ -222,17 +223,17 @@ void DeviceNetwork::add(std::vector<Layer> const& layers, std::size_t first) {
     if (i == num_encoded) {
       num_encoded = end_of_group(planned, i);
       for_each_on_host_threads(num_encoded - i, [&](std::size_t k) {
-        if (runs[i + k].num_layers == 0) encoded[i + k] = kernels_.encode(layers[i + k], std::move(encodings[i + k]));
+        if (runs[i + k] == nullptr) encoded[i + k] = kernels_.encode(layers[i + k], std::move(encodings[i + k]));
       });
     }
     take_in(layers[i], planned[i]);
-    if (runs[i].num_layers == 0) {
+    if (runs[i] == nullptr) {
       store_.place(layers[i], *encoded[i]);
       encoded[i].reset();
-    } else if (runs[i].is_first) {
-      auto const run = std::span<Layer const>(layers).subspan(i, runs[i].num_layers);
-      planned_.back().choice = chooser_.choice_of(run, runs[i].cones);
-      store_.place(run, runs[i].cones);
+    } else if (runs[i]->first_layer == i) {
+      auto const run = std::span<Layer const>(layers).subspan(i, runs[i]->num_layers);
+      planned_.back().choice = chooser_.choice_of(run, *runs[i]);
+      store_.place(run, *runs[i]);
     } else {
       planned_.back().choice.num_edges = layers[i].num_edges();
     }

@@ -131,7 +131,7 @@ public:
   }
   void write_rows(Stream const& stream, Panel const& given_panel, PanelOutputs const& outputs, int const* ends,
                   DeviceOutput const& target) const override {
-    varve::write_rows(
+    launch_range(
         instance_of<ExecutionSpace>(stream),
         WriteRows<Scalar>{last_activations(given_panel, outputs, ends, target.num_rows), rows_of<Scalar>(target)});
   }
@@ -242,8 +242,8 @@ private:
 
   template <class Narrow, class Wide>
   static void widen_numbers(Stream const& stream, Narrow const* from, Wide* to, std::size_t count) {
-    varve::widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(stream), array_at(from, count),
-                                               array_at(to, count), count);
+    launch_range("varve::widen_numbers", instance_of<ExecutionSpace>(stream), count,
+                 Widen<Narrow, Wide>{array_at(from, count), array_at(to, count)});
   }
 
   /// Calls launch(space) with the space that reads num_activations activations: on a host one thread, if it is done

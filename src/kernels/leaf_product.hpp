@@ -229,9 +229,8 @@ void leaf_product_on_gpu(ExecutionSpace const& space, ConstDeviceArray<Execution
     int const parts = (num_rows + Kernel::rows - 1) / Kernel::rows;
     int const teams = num_leaves * parts;
     if (teams < fewest_teams) return false;
-    typename Kernel::Policy policy(space, teams, +Kernel::team_size);
-    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 128));
-    launch_teams("varve::leaf_product", policy, Kernel{matrix, lines, num_rows, depth, parts, finish});
+    launch_teams("varve::leaf_product", typename Kernel::Policy(space, teams, +Kernel::team_size),
+                 Kernel{matrix, lines, num_rows, depth, parts, finish}, 0, Kernel::scratch_bytes + 128);
     return true;
   };
   using Large = LeafTeam<256, 4, 3>;

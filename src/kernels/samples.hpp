@@ -108,9 +108,9 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
   int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size);
-  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(Tune::expand_bytes + 128));
-  launch_teams("varve::expand_samples", policy, Kernel{samples, target});
+  launch_teams("varve::expand_samples",
+               typename Kernel::Policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size),
+               Kernel{samples, target}, Tune::expand_level, Tune::expand_bytes + 128);
 }
 
 /// The last activations of the samples of a batch, most of which are in a panel.
@@ -207,12 +207,5 @@ struct Widen {
 
   KOKKOS_FUNCTION void operator()(std::size_t i) const { to(i) = static_cast<Wide>(from(i)); }
 };
-
-/// Launches Widen. Does not fence.
-template <class ExecutionSpace, class Narrow, class Wide>
-void widen(ExecutionSpace const& space, ArrayView<Narrow const> const& from, ArrayView<Wide> const& to,
-           std::size_t count) {
-  launch_range("varve::widen_numbers", space, count, Widen<Narrow, Wide>{from, to});
-}
 
 } // namespace varve

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace varve {
@@ -365,16 +364,6 @@ std::vector<ConeRun> runs_from(std::span<Layer const> layers, ConeLimits limits)
 
 } // namespace
 
-std::size_t ConeRun::num_steps() const {
-  return std::accumulate(cones.begin(), cones.end(), std::size_t(0),
-                         [](std::size_t sum, Cone const& cone) { return sum + cone.steps.size(); });
-}
-
-std::size_t ConeRun::num_inputs() const {
-  return std::accumulate(cones.begin(), cones.end(), std::size_t(0),
-                         [](std::size_t sum, Cone const& cone) { return sum + cone.inputs.size(); });
-}
-
 double ConeRun::cost() const {
   double cost = 0.0;
   for (Cone const& cone : cones) {
@@ -404,7 +393,7 @@ std::optional<ConeRun> find_cones(std::span<Layer const> layers, ConeLimits limi
   return std::nullopt;
 }
 
-std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost) {
+std::vector<ConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost) {
   std::vector<std::vector<ConeRun>> runs(layers.size()); // runs[i][n - 1]: n layers from layer i on
   for_each_on_host_threads(layers.size(),
                            [&](std::size_t first) { runs[first] = runs_from(layers.subspan(first), limits); });
@@ -425,10 +414,12 @@ std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLi
       how[first + count] = count;
     }
   }
-  std::vector<PlacedConeRun> placed;
+  std::vector<ConeRun> placed;
   for (std::size_t last = layers.size(); last > 0; last -= std::max<std::size_t>(1, how[last])) {
     std::size_t const count = how[last];
-    if (count > 0) placed.push_back({last - count, std::move(runs[last - count][count - 1])});
+    if (count == 0) continue;
+    placed.push_back(std::move(runs[last - count][count - 1]));
+    placed.back().first_layer = last - count;
   }
   std::ranges::reverse(placed);
   return placed;

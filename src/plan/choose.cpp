@@ -449,8 +449,9 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   return std::move(*encoding);
 }
 
-std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& layers, std::size_t number) const {
-  std::vector<InConeRun> runs(layers.size());
+std::vector<std::shared_ptr<ConeRun const>> LayerChooser::choose_cones(std::vector<Layer> const& layers,
+                                                                       std::size_t number) const {
+  std::vector<std::shared_ptr<ConeRun const>> runs(layers.size());
   if (!rules_->may_use(FormatName::cones) || !rules_->may_run(KernelName::cones) || rules_->request.is_split)
     return runs;
   constexpr double unlimited_cost = 1e9;
@@ -464,11 +465,10 @@ std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& laye
            (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
       ++last;
     auto const part = std::span<Layer const>(layers).subspan(first, last - first);
-    for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {
-      std::size_t const count = run.num_layers;
-      for (std::size_t i = 0; i < count; ++i) runs[first + first_layer + i].num_layers = count;
-      runs[first + first_layer].is_first = true;
-      runs[first + first_layer].cones = std::move(run);
+    for (auto& placed : place_cone_runs(part, limits, other_cost)) {
+      placed.first_layer += first;
+      auto const run = std::make_shared<ConeRun const>(std::move(placed));
+      std::fill_n(runs.begin() + static_cast<std::ptrdiff_t>(run->first_layer), run->num_layers, run);
     }
     first = std::max(last, first + 1);
   }

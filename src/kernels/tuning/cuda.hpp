@@ -137,7 +137,7 @@ struct CudaTuning {
   static int spread_teams(int processors) { return processors; }
 
   static constexpr int log2_counted_samples = 5; ///< a team counts for 2^5 samples, or fewer that fit max_counted_bytes
-  static constexpr int max_counted_bytes = 36000;
+  static constexpr std::size_t max_counted_bytes = 36000;
   static constexpr std::size_t max_counted_outputs = 4096;
 
   static constexpr int entry_team_size = 32; ///< a barrier of one warp costs little, and each entry needs one

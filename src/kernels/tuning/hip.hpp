@@ -28,8 +28,8 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
     return std::min(num_tiles * num_stages, 3 * processors);
   }
 
-  static constexpr int expand_bytes = 8192;       ///< room for six teams of 256 threads per compute unit
-  static constexpr int max_counted_bytes = 18000; ///< room for three teams per compute unit
+  static constexpr int expand_bytes = 8192;               ///< room for six teams of 256 threads per compute unit
+  static constexpr std::size_t max_counted_bytes = 18000; ///< room for three teams per compute unit
 
   static constexpr int entry_team_size = 64;
 

@@ -121,7 +121,7 @@ struct Tuning {
   }
 
   static constexpr int log2_counted_samples = 6; ///< a team counts for 2^6 samples
-  static constexpr int max_counted_bytes = 1 << 20;
+  static constexpr std::size_t max_counted_bytes = 1U << 20U;
   static constexpr std::size_t max_counted_outputs = 8192;
 
   static constexpr int entry_team_size = 1;
