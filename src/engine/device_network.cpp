@@ -10,6 +10,8 @@
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -56,7 +58,7 @@ private:
       if (bytes > most) largest = number;
       most = std::max(most, bytes);
     }
-    strips_exceed_memory(store_.need_of(largest, most));
+    store_.refuse_strips(largest, most);
   }
 
   void cut_layer(Layer const& layer, std::size_t number) {
@@ -246,7 +248,11 @@ Encoding DeviceNetwork::choose(Layer const& layer, std::size_t number) const {
   auto encoding = chooser_.choose(layer, number);
   std::size_t const bytes = encoding.choice.encoded_bytes(kernels_.scalar_bytes());
   if (is_forced_ && bytes > encoding_limit_ && bytes > bytes_of(layer))
-    encoding_exceeds_memory(number, to_string(encoding.choice.format), bytes, encoding_limit_);
+    throw ResourceError(
+        fmt::format("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
+                    "may be used; leave formats and kernel of --tuning out, or raise --memory host to {}",
+                    number, in_gibibytes(bytes), to_string(encoding.choice.format), in_gibibytes(encoding_limit_),
+                    memory_option_for(bytes)));
   return encoding;
 }
 

@@ -1,7 +1,10 @@
 #include "engine/layer_store.hpp"
 
+#include "core/error.hpp"
 #include "engine/panel.hpp"
 #include "plan/memory.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
@@ -58,13 +61,16 @@ RoomForWeights LayerStore::room_for_stream() const {
   return {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()};
 }
 
-StripNeed LayerStore::need_of(std::size_t layer, std::size_t min_strip_bytes) const {
-  return {layer,
-          bytes_of(layer),
-          resident_bytes_ + 2 * min_strip_bytes,
-          smallest_batch_bytes(),
-          room(),
-          limits_.device_weights.has_value()};
+void LayerStore::refuse_strips(std::size_t layer, std::size_t min_strip_bytes) const {
+  std::size_t const weights = resident_bytes_ + 2 * min_strip_bytes;
+  std::size_t const batch = smallest_batch_bytes();
+  auto remedy = fmt::format("--memory device={}", memory_option_for(batch + weights));
+  if (limits_.device_weights) remedy += fmt::format(",weights={}", memory_option_for(weights));
+  throw ResourceError(fmt::format(
+      "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for the "
+      "smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
+      "--memory host of that size), or take a device with more memory",
+      layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch), in_gibibytes(room()), remedy));
 }
 
 void LayerStore::place_strip(std::size_t number, Layer const& strip, EncodedLayer const& encoded) {

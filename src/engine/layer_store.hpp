@@ -49,8 +49,9 @@ public:
   /// weights.
   std::vector<std::size_t> layers_too_large();
   RoomForWeights room_for_stream() const;
-  /// Memory needed for layer number `layer` if its smallest strips have up to min_strip_bytes bytes.
-  StripNeed need_of(std::size_t layer, std::size_t min_strip_bytes) const;
+  /// Throws ResourceError, naming sufficient limits: not even strips of layer number `layer`, of which the smallest
+  /// have up to min_strip_bytes bytes, fit the device.
+  [[noreturn]] void refuse_strips(std::size_t layer, std::size_t min_strip_bytes) const;
 
   /// Adds the next strip of a layer that is too large. The first strip replaces the layer.
   void place_strip(std::size_t number, Layer const& strip, EncodedLayer const& encoded);

@@ -37,11 +37,6 @@ std::string beyond_single_precision() {
 
 } // namespace
 
-double largest_finite(Precision precision) {
-  return precision == Precision::double_precision ? std::numeric_limits<double>::max()
-                                                  : static_cast<double>(std::numeric_limits<float>::max());
-}
-
 void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network) {
   auto const& weights = layer.weights;
   auto const edge = find_too_large(weights.values, precision);

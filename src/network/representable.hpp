@@ -8,9 +8,6 @@
 
 namespace varve {
 
-/// The largest finite number of a precision.
-double largest_finite(Precision precision);
-
 /// Throws InputError if a weight or bias of layer `number` (from 0) rounds to infinity in this precision. The message
 /// names `network`, the layer and the value.
 void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network);
