@@ -8,7 +8,6 @@
 #include "kernels/dense_rows.hpp"
 #include "kernels/device_traits.hpp"
 #include "kernels/join_neurons.hpp"
-#include "kernels/output_digests.hpp"
 #include "kernels/samples.hpp"
 
 #include <cstddef>

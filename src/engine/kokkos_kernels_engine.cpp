@@ -5,8 +5,8 @@
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
 #include "formats/device_layer.hpp"
-#include "network/activations.hpp"
 #include "network/representable.hpp"
+#include "network/sample_set.hpp"
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 

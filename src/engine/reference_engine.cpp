@@ -1,8 +1,8 @@
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "network/activations.hpp"
 #include "network/representable.hpp"
+#include "network/sample_set.hpp"
 #include "reference/infer.hpp"
 
 #include <algorithm>

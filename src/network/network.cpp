@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 
 #include <fmt/format.h>
 
