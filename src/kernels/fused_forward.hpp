@@ -5,7 +5,6 @@
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tile_hand_over.hpp"
-#include "kernels/tuning.hpp"
 
 namespace varve {
 

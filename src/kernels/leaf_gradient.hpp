@@ -4,7 +4,6 @@
 #include "core/pack_sums.hpp"
 #include "core/views.hpp"
 #include "kernels/training_tile.hpp"
-#include "kernels/tuning/training.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <type_traits>
 
 namespace varve {
 

@@ -5,9 +5,7 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace varve {
 

@@ -126,29 +126,12 @@ private:
   std::vector<std::size_t> sizes_; ///< sizes of the levels before the last add()
 };
 
-/// The outputs that are not in a cone yet.
-class OpenOutputs {
-public:
-  explicit OpenOutputs(std::size_t count) : is_open_(count, true) {}
-  bool is_open(NeuronIndex output) const { return is_open_[output]; }
-  void close(NeuronIndex output) { is_open_[output] = false; }
-  /// The lowest open output, or the number of outputs if none is open.
-  std::size_t first() {
-    while (first_ < is_open_.size() && !is_open_[first_]) ++first_;
-    return first_;
-  }
-
-private:
-  std::vector<bool> is_open_;
-  std::size_t first_ = 0;
-};
-
 /// Open outputs that depend on a neuron of the cone. The nearest brings the fewest new neurons.
 class ConeCandidates {
 public:
-  /// Both must outlive this object.
-  ConeCandidates(ConeLevels const& levels, OpenOutputs const& open)
-      : levels_(levels), open_(open), seen_(levels), num_before_(levels.num_levels()) {}
+  /// is_open: whether each output is in no cone yet. Both must outlive this object.
+  ConeCandidates(ConeLevels const& levels, std::vector<bool> const& is_open)
+      : levels_(levels), is_open_(is_open), seen_(levels), num_before_(levels.num_levels()) {}
 
   void clear() {
     seen_.clear();
@@ -169,7 +152,7 @@ public:
     }
     auto const& outputs = seen_[num_before_.size() - 1];
     for (std::size_t i = num_before_.back(); i < outputs.size() && candidates_.size() < max_candidates; ++i)
-      if (open_.is_open(outputs[i])) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
+      if (is_open_[outputs[i]]) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
   }
 
   /// The candidate that brings the fewest new neurons, the lowest of equal ones; nullopt if none fits. Examines only
@@ -177,7 +160,7 @@ public:
   std::optional<NeuronIndex> nearest(GrowingCone& cone) {
     constexpr std::size_t looked_at = 24;
     constexpr std::size_t does_not_fit = std::numeric_limits<std::size_t>::max();
-    std::erase_if(candidates_, [&](Candidate const& candidate) { return !open_.is_open(candidate.output); });
+    std::erase_if(candidates_, [&](Candidate const& candidate) { return !is_open_[candidate.output]; });
     auto const count = std::min(looked_at, candidates_.size());
     std::ranges::nth_element(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(count));
     for (std::size_t i = 0; i < count; ++i) {
@@ -198,7 +181,7 @@ private:
   };
 
   ConeLevels const& levels_;
-  OpenOutputs const& open_;
+  std::vector<bool> const& is_open_;
   std::vector<Candidate> candidates_;
   NeuronSets seen_; ///< neurons that depend on one of the cone
   std::vector<std::size_t> num_before_;
@@ -315,19 +298,21 @@ std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t
   std::size_t num_steps = 0;
   std::size_t num_outputs = 0;
   std::size_t const all_outputs = levels.size(levels.num_levels() - 1);
-  OpenOutputs open(all_outputs);
-  ConeCandidates candidates(levels, open);
+  std::vector<bool> is_open(all_outputs, true);
+  std::size_t first_open = 0; // all_outputs if none is
+  ConeCandidates candidates(levels, is_open);
   GrowingCone cone(levels, max_width);
   ConeScheduler scheduler(levels, limits);
-  while (open.first() < all_outputs) {
+  while (first_open < all_outputs) {
     cone.clear();
     candidates.clear();
     for (;;) {
       auto next = candidates.nearest(cone);
       // Without a candidate, begin another component, if there is room.
-      if (!next && open.first() < all_outputs) next = static_cast<NeuronIndex>(open.first());
+      if (!next && first_open < all_outputs) next = static_cast<NeuronIndex>(first_open);
       if (!next || !cone.add(*next)) break;
-      open.close(*next);
+      is_open[*next] = false;
+      while (first_open < all_outputs && !is_open[first_open]) ++first_open;
       candidates.learn(cone);
     }
     if (cone.outputs().empty()) return std::nullopt;

@@ -5,10 +5,8 @@
 #include "passes/output_order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 namespace varve {

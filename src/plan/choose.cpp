@@ -1,9 +1,6 @@
 #include "plan/choose.hpp"
 
 #include "passes/edge_order.hpp"
-#include "passes/output_order.hpp"
-#include "plan/layer_sizes.hpp"
-#include "plan/names.hpp"
 
 #include <algorithm>
 #include <cmath>

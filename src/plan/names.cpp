@@ -2,25 +2,12 @@
 
 #include "core/error.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
+#include <ranges>
 
 namespace varve {
-namespace {
-
-/// The options of the entries that pass a test: "a, b, c".
-template <class Entries, class Test>
-std::string list_of(Entries const& entries, Test const& test) {
-  std::string list;
-  for (auto const& entry : entries) {
-    if (test(entry)) list += (list.empty() ? "" : ", ") + std::string(entry.option);
-  }
-  return list;
-}
-
-} // namespace
-
 std::vector<FormatName> parse_formats(std::string const& list) {
   std::vector<FormatName> wanted;
   if (list == "auto") return wanted;
@@ -29,8 +16,8 @@ std::vector<FormatName> parse_formats(std::string const& list) {
     auto const name = list.substr(first, last - first);
     auto const found = std::ranges::find(all_formats, name, &FormatEntry::option);
     if (found == all_formats.end()) {
-      throw UsageError("there is no format '" + name + "'; there are: auto, or some of " +
-                       list_of(all_formats, [](auto const&) { return true; }));
+      throw UsageError(fmt::format("there is no format '{}'; there are: auto, or some of {}", name,
+                                   fmt::join(all_formats | std::views::transform(&FormatEntry::option), ", ")));
     }
     wanted.push_back(found->format);
     first = last + 1;
@@ -41,8 +28,9 @@ std::vector<FormatName> parse_formats(std::string const& list) {
 KernelName parse_kernel(std::string const& name) {
   auto const found = std::ranges::find(all_kernels, name, &KernelEntry::option);
   if (found != all_kernels.end() && found->can_be_asked_for) return found->kernel;
-  throw UsageError("there is no kernel '" + name + "'; there are: " +
-                   list_of(all_kernels, [](KernelEntry const& entry) { return entry.can_be_asked_for; }));
+  auto askable = all_kernels | std::views::filter(&KernelEntry::can_be_asked_for);
+  throw UsageError(fmt::format("there is no kernel '{}'; there are: {}", name,
+                               fmt::join(askable | std::views::transform(&KernelEntry::option), ", ")));
 }
 
 namespace {

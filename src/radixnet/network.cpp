@@ -12,7 +12,6 @@
 #include <numeric>
 #include <ranges>
 #include <utility>
-#include <vector>
 
 namespace varve {
 

@@ -3,8 +3,6 @@
 #include "core/elementary.hpp"
 #include "core/error.hpp"
 #include "io/json_text.hpp"
-#include "network/network.hpp"
-#include "network/sample_set.hpp"
 #include "radixnet/random.hpp"
 
 #include <fmt/format.h>

@@ -5,14 +5,12 @@
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
-#include "training/recipe.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <span>
 #include <sstream>
 #include <tuple>
 #include <utility>
