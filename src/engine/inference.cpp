@@ -4,7 +4,7 @@
 #include "core/error.hpp"
 #include "core/runtime.hpp"
 #include "engine/backends.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -5,7 +5,7 @@
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
 #include "formats/device_layer.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 #include "network/sample_set.hpp"
 #include "plan/memory.hpp"
 #include "plan/names.hpp"

@@ -1,7 +1,7 @@
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 #include "network/sample_set.hpp"
 #include "reference/infer.hpp"
 

@@ -7,7 +7,7 @@
 #include "engine/step_shares.hpp"
 #include "engine/step_transport.hpp"
 #include "engine/training_step.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 
 #include <fmt/format.h>
 
