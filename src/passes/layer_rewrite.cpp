@@ -219,6 +219,25 @@ bool has_constants_or_zeros(Layer const& layer, OutputPasses passes) {
   return std::ranges::find(layer.weights.values, 0.0) != layer.weights.values.end();
 }
 
+/// Stores equal weights once, equal biases once, and no weight if there is no edge.
+void make_canonical(Layer& layer) {
+  make_iso_if_equal(layer.weights);
+  if (layer.num_edges() == 0) layer.weights.values.clear();
+  if (layer.bias.empty()) layer.bias = {0.0};
+  auto const first = layer.bias.front();
+  if (std::ranges::all_of(layer.bias, [&](double bias) { return same_bits(bias, first); })) layer.bias.resize(1);
+}
+
+/// A layer of one neuron that reads nothing and is always 0.
+Layer stand_in(std::size_t num_inputs, Activation const& activation) {
+  Layer layer;
+  layer.weights.num_rows = 1;
+  layer.weights.num_columns = num_inputs;
+  layer.weights.row_pointers = {0, 0};
+  layer.activation = activation;
+  return layer;
+}
+
 /// The layer that consists of the rows in `kept`.
 Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::size_t num_inputs,
                Activation const& activation) {
@@ -283,23 +302,6 @@ Layer rewrite(Layer const& layer, NeuronMap const& inputs, NeuronMap const& outp
   if (outputs.is_stand_in()) return stand_in(inputs.width(), layer.activation);
   RenamedRows const rows(layer, inputs, kept_neurons(outputs), 1);
   return layer_of(rows, ascending(rows.size()), inputs.width(), layer.activation);
-}
-
-void make_canonical(Layer& layer) {
-  make_iso_if_equal(layer.weights);
-  if (layer.num_edges() == 0) layer.weights.values.clear();
-  if (layer.bias.empty()) layer.bias = {0.0};
-  auto const first = layer.bias.front();
-  if (std::ranges::all_of(layer.bias, [&](double bias) { return same_bits(bias, first); })) layer.bias.resize(1);
-}
-
-Layer stand_in(std::size_t num_inputs, Activation const& activation) {
-  Layer layer;
-  layer.weights.num_rows = 1;
-  layer.weights.num_columns = num_inputs;
-  layer.weights.row_pointers = {0, 0};
-  layer.activation = activation;
-  return layer;
 }
 
 namespace {
