@@ -469,25 +469,27 @@ private:
 template <class ExecutionSpace, class Scalar>
 void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> given) {
   if (given.num_positions == 0 || given.num_outputs == 0) return;
-  with_kind(given.loss, [&](auto kind) {
-    if constexpr (kOnHost<ExecutionSpace>) {
-      given.links = with_links<ExecutionSpace, Scalar>(given.num_positions, [](auto links) { return +links; });
-      auto const policy = Kokkos::TeamPolicy<ExecutionSpace>(space, given.num_leaves() * given.links, 1, 1);
+  if constexpr (kOnHost<ExecutionSpace>) {
+    given.links = with_links<ExecutionSpace, Scalar>(given.num_positions, [](auto links) { return +links; });
+    Kokkos::TeamPolicy<ExecutionSpace> const policy(space, given.num_leaves() * given.links, 1, 1);
+    with_kind(given.loss, [&](auto kind) {
       if (given.weights.size() == 0) {
         launch_teams("varve::output_error", policy, OutputErrorOnHost<ExecutionSpace, Scalar, kind, false>{given});
       } else {
         launch_teams("varve::output_error", policy, OutputErrorOnHost<ExecutionSpace, Scalar, kind, true>{given});
       }
-    } else {
-      using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, kind>;
+    });
+  } else {
+    with_kind(given.loss, [&](auto kind) {
+      using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
       int const rows =
           static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::max_rows))));
       int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
       int const teams = given.num_leaves() * Kernel::groups_per_line;
       launch_teams("varve::output_error", typename Kernel::Policy(space, teams, num_threads), Kernel{given}, 0,
                    Kernel::scratch_bytes(num_threads) + 64);
-    }
-  });
+    });
+  }
 }
 
 } // namespace varve
