@@ -1,11 +1,11 @@
 #include "plan/names.hpp"
 
 #include "core/error.hpp"
+#include "network/activation.hpp"
 
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <ranges>
 
 namespace varve {
 std::vector<FormatName> parse_formats(std::string const& list) {
@@ -14,10 +14,10 @@ std::vector<FormatName> parse_formats(std::string const& list) {
   for (std::size_t first = 0; first <= list.size();) {
     std::size_t const last = std::min(list.find(',', first), list.size());
     auto const name = list.substr(first, last - first);
-    auto const found = std::ranges::find(all_formats, name, &FormatEntry::option);
+    auto const found = std::ranges::find(all_formats, name, &FormatEntry::name);
     if (found == all_formats.end()) {
       throw UsageError(fmt::format("there is no format '{}'; there are: auto, or some of {}", name,
-                                   fmt::join(all_formats | std::views::transform(&FormatEntry::option), ", ")));
+                                   fmt::join(names_of(all_formats), ", ")));
     }
     wanted.push_back(found->format);
     first = last + 1;
@@ -26,11 +26,9 @@ std::vector<FormatName> parse_formats(std::string const& list) {
 }
 
 KernelName parse_kernel(std::string const& name) {
-  auto const found = std::ranges::find(all_kernels, name, &KernelEntry::option);
+  auto const found = std::ranges::find(all_kernels, name, &KernelEntry::name);
   if (found != all_kernels.end() && found->can_be_asked_for) return found->kernel;
-  auto askable = all_kernels | std::views::filter(&KernelEntry::can_be_asked_for);
-  throw UsageError(fmt::format("there is no kernel '{}'; there are: {}", name,
-                               fmt::join(askable | std::views::transform(&KernelEntry::option), ", ")));
+  throw UsageError(fmt::format("there is no kernel '{}'; there are: {}", name, fmt::join(names_of(all_kernels), ", ")));
 }
 
 namespace {

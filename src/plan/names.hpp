@@ -30,8 +30,8 @@ enum class KernelName {
 /// The names of a format.
 struct FormatEntry {
   FormatName format;
-  char const* option; ///< name of the option
-  char const* text;   ///< name in the text of a plan
+  char const* name; ///< in options
+  char const* text; ///< name in the text of a plan
 };
 
 /// All formats, in the order in which the plan prefers them.
@@ -47,7 +47,7 @@ inline constexpr std::array all_formats = {
 /// The names of a kernel.
 struct KernelEntry {
   KernelName kernel;
-  char const* option;    ///< name of the option and in the text of a plan
+  char const* name;      ///< in options and in the text of a plan
   char const* label;     ///< prefix of the profiling labels of its launches
   bool can_be_asked_for; ///< the option accepts it
   bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
@@ -75,8 +75,8 @@ static_assert(std::ranges::all_of(all_formats, [](auto const& entry) { return &e
 static_assert(std::ranges::all_of(all_kernels, [](auto const& entry) { return &entry_of(entry.kernel) == &entry; }));
 
 /// The name of a format, or of a kernel, in options.
-inline std::string to_string(FormatName format) { return entry_of(format).option; }
-inline std::string to_string(KernelName kernel) { return entry_of(kernel).option; }
+inline std::string to_string(FormatName format) { return entry_of(format).name; }
+inline std::string to_string(KernelName kernel) { return entry_of(kernel).name; }
 
 /// The formats of a comma-separated list ("sliced_ell,csr"); empty for "auto". Throws UsageError that lists the names.
 std::vector<FormatName> parse_formats(std::string const& list);
