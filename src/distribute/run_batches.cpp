@@ -285,10 +285,14 @@ FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
 }
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  auto const counts = communicator.gather(static_cast<RankCounts const&>(times));
+  RankCounts counts = times;
+  auto const texts = communicator.gather(std::string(reinterpret_cast<char const*>(&counts), sizeof(counts)));
   auto const loops = gather_json(communicator, times.loop_seconds);
   std::vector<RankTimes> all;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) all.push_back({counts[rank], loops[rank]});
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    std::memcpy(&counts, texts[rank].data(), sizeof(counts));
+    all.push_back({counts, loops[rank]});
+  }
   return all;
 }
 

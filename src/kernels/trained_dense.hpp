@@ -137,7 +137,6 @@ private:
 /// of Team::thread_rows rows. k is processed in chunks (ChunkPipeline): while a team computes with one chunk in
 /// scratch, the next are in flight. Per k a thread loads 16 bytes of samples and the weights of its rows from scratch,
 /// for one fma per sample and row. Bound by the fma units; with one or two rows per thread, by loads from scratch.
-/// scratch.
 template <class ExecutionSpace, class Scalar, class Team, bool InPieces, class Finish>
 struct LeafProductOnGpu {
   using Tile = TrainingTile<ExecutionSpace, Scalar>;

@@ -81,12 +81,11 @@ LaunchCuts choose_cuts(std::span<PlannedLayer const> layers, std::span<double co
 
 namespace {
 
+/// One past the last layer that may revive dead samples; 0 if there is none.
 std::size_t num_layers_that_may_revive(std::vector<PlannedLayer> const& layers) {
-  std::size_t count = 0;
-  for (std::size_t number = 0; number < layers.size(); ++number) {
-    if (!layers[number].keeps_zero) count = number + 1;
-  }
-  return count;
+  auto const last =
+      std::find_if_not(layers.rbegin(), layers.rend(), [](auto const& layer) { return layer.keeps_zero; });
+  return static_cast<std::size_t>(layers.rend() - last);
 }
 
 } // namespace
