@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
@@ -121,18 +122,10 @@ inline constexpr double kChallengeWeight = 1.0 / 16.0;
 /// Bias of every neuron in the challenge's networks of this width; nullopt if the challenge has no network of this
 /// width.
 constexpr std::optional<double> challenge_bias(std::size_t neurons) {
-  switch (neurons) {
-  case 1024:
-    return -0.30;
-  case 4096:
-    return -0.35;
-  case 16384:
-    return -0.40;
-  case 65536:
-    return -0.45;
-  default:
-    return std::nullopt;
-  }
+  constexpr std::pair<std::size_t, double> biases[] = {{1024, -0.30}, {4096, -0.35}, {16384, -0.40}, {65536, -0.45}};
+  for (auto const& [width, bias] : biases)
+    if (width == neurons) return bias;
+  return std::nullopt;
 }
 
 } // namespace varve

@@ -187,24 +187,6 @@ private:
   std::vector<std::size_t> num_before_;
 };
 
-/// The free slots.
-class ConeSlots {
-public:
-  explicit ConeSlots(std::size_t count) : num_slots_(count) {}
-  std::uint16_t take() {
-    if (free_.empty()) return static_cast<std::uint16_t>(num_slots_++);
-    std::uint16_t const slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
-  void give_back(std::uint16_t slot) { free_.push_back(slot); }
-  std::size_t num_slots() const { return num_slots_; }
-
-private:
-  std::size_t num_slots_;
-  std::vector<std::uint16_t> free_;
-};
-
 /// Turns the neurons of a cone into steps. In each layer, neurons that free the most slots come first.
 class ConeScheduler {
 public:
@@ -221,11 +203,12 @@ public:
     Cone cone;
     cone.inputs = members.members(0);
     std::ranges::sort(cone.inputs);
-    ConeSlots slots(cone.inputs.size());
+    num_slots_ = cone.inputs.size();
+    free_slots_.clear();
     for (std::size_t i = 0; i < cone.inputs.size(); ++i) slot_of_[0][cone.inputs[i]] = static_cast<std::uint16_t>(i);
     for (std::size_t level = 1; level < levels_.num_levels(); ++level) {
-      schedule_level(level, members.members(level), slots, cone);
-      if (slots.num_slots() > limits_.max_slots || cone.num_rounds > limits_.max_rounds) return std::nullopt;
+      schedule_level(level, members.members(level), cone);
+      if (num_slots_ > limits_.max_slots || cone.num_rounds > limits_.max_rounds) return std::nullopt;
     }
     cone.outputs = members.outputs();
     std::ranges::sort(cone.outputs);
@@ -234,7 +217,7 @@ public:
   }
 
 private:
-  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, ConeSlots& slots, Cone& cone) {
+  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, Cone& cone) {
     std::ranges::sort(left);
     auto& readers = num_readers_[level - 1];
     for (NeuronIndex const neuron : left) {
@@ -250,12 +233,19 @@ private:
       for (std::size_t step = first; step < cone.steps.size(); ++step)
         longest = std::max(longest, levels_.inputs(level, cone.steps[step].neuron).size());
       cone.num_rounds += (longest + 1) / 2;
-      for (std::uint16_t const slot : freed) slots.give_back(slot);
+      free_slots_.insert(free_slots_.end(), freed.begin(), freed.end());
       for (std::size_t step = first; step < cone.steps.size(); ++step) {
-        cone.steps[step].target = slots.take();
+        cone.steps[step].target = take_slot();
         slot_of_[level][cone.steps[step].neuron] = cone.steps[step].target;
       }
     }
+  }
+
+  std::uint16_t take_slot() {
+    if (free_slots_.empty()) return static_cast<std::uint16_t>(num_slots_++);
+    std::uint16_t const slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
   }
 
   /// Removes and returns the neuron that reads the most values for the last time, the first of equal ones.
@@ -286,6 +276,8 @@ private:
   ConeLevels const& levels_;
   ConeLimits limits_;
   std::vector<std::vector<std::uint16_t>> slot_of_; ///< [level][neuron]: slot in the present cone
+  std::size_t num_slots_ = 0;                       ///< slots of the present cone
+  std::vector<std::uint16_t> free_slots_;           ///< those of them that hold no value
   std::vector<std::vector<int>> num_readers_;       ///< [level][neuron]: readers not scheduled yet; 0 between cones
 };
 
