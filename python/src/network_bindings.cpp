@@ -30,7 +30,7 @@ namespace {
 Activation activation_of(std::string const& name, double parameter) {
   if (auto const* const entry = find_activation(name)) return make_activation(*entry, parameter);
   throw UsageError(
-      fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(activation_names(), ", ")));
+      fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(names_of(all_activations), ", ")));
 }
 
 /// The name and the parameter of an activation; 0 without one.

@@ -297,7 +297,7 @@ void add_evaluate(CLI::App& command_line, Action& action) {
               "samples, or a matrix of another program (default: those in the input)");
   shown.add("--loss", options.loss,
             "cross-entropy (default if there are labels), mean-square (default with --targets), logistic or huber",
-            CLI::IsMember(loss_names()));
+            CLI::IsMember(names_of(all_losses)));
   shown.add("--delta", options.delta, "with --loss huber: the error from which on the loss is a line");
   shown.add("--top", options.top, "also count samples whose label is among the K largest outputs", above_zero());
   add_report(shown, run.files, run.report);

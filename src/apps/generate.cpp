@@ -36,7 +36,7 @@ std::optional<Activation> activation_of(std::string const& name, InitialOptions 
   auto const* const found = find_activation(name);
   if (found == nullptr)
     throw UsageError(
-        fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(activation_names(), ", ")));
+        fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(names_of(all_activations), ", ")));
   auto const& entry = *found;
   return make_activation(entry, entry.value == &Activation::cap ? options.cap : options.slope);
 }
@@ -203,7 +203,7 @@ void add_random(CLI::App& generate, Action& action) {
   shown.add("--cap", recipe.cap, "cap of the clipped ReLU");
   shown.add_keys("--activation", activation_keys(options.initial, "identity"),
                  "with --init he|identity: activation of all layers but the last (default: relu):",
-                 &options.initial.activation, activation_names());
+                 &options.initial.activation, names_of(all_activations));
 }
 
 struct WeightOptions : Output {
@@ -235,7 +235,7 @@ void add_weights(CLI::App& generate, Action& action) {
   keys.push_back(number_key("cap", options.initial.cap, "C", "of clipped_relu (default: 1)"));
   shown.add_keys("--activation", keys,
                  "activation of all layers but the last (default: that of the network):", &options.initial.activation,
-                 activation_names());
+                 names_of(all_activations));
 }
 
 struct ImageOptions : Output {

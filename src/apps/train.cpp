@@ -19,7 +19,6 @@
 #include "network/sample_set.hpp"
 #include "plan/memory.hpp"
 #include "training/checkpoint.hpp"
-#include "training/history.hpp"
 #include "training/trainer.hpp"
 #include "training/training_receipt.hpp"
 

@@ -66,7 +66,7 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
   shown.add("--loss", options.names.loss,
             "cross-entropy (softmax of the outputs and a class), mean-square, logistic (sigmoid of each output and a "
             "target from 0 to 1; one output distinguishes two classes) or huber",
-            known(loss_names()));
+            known(names_of(all_losses)));
   auto& optimizer = recipe.optimizer;
   shown.add_keys("--optimizer",
                  {number_key("momentum", optimizer.momentum, "M", "of momentum and nesterov (default: 0.9)"),
@@ -76,7 +76,7 @@ void add_recipe(CLI::App& command, TrainOptions& options) {
                   number_key("l2", optimizer.l2, "L",
                              "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts "
                              "rate * l2 * weight (default: 0)")},
-                 "how gradients change weights:", &options.names.optimizer, optimizer_names());
+                 "how gradients change weights:", &options.names.optimizer, names_of(all_optimizers));
   shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
   shown.add("--epochs", recipe.epochs, "number of passes over all samples", above_zero());

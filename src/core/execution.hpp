@@ -84,11 +84,23 @@ void launch_teams(std::string const& label, Policy const& policy, Kernel const& 
   Kokkos::parallel_for(label, light, kernel);
 }
 
+/// The same, with so many bytes of scratch of this level for each team.
+template <class Policy, class Kernel>
+void launch_teams(std::string const& label, Policy policy, Kernel const& kernel, int level, std::size_t bytes) {
+  launch_teams(label, policy.set_scratch_size(level, Kokkos::PerTeam(static_cast<int>(bytes))), kernel);
+}
+
 /// Launches a kernel on the indices [0, count), if there are any. Does not fence.
 template <class ExecutionSpace, class Kernel>
 void launch_range(std::string const& label, ExecutionSpace const& space, std::size_t count, Kernel const& kernel) {
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::size_t>>;
   if (count > 0) Kokkos::parallel_for(label, Policy(space, 0, count), kernel);
+}
+
+/// The same for a kernel that tells its label and num_indices().
+template <class ExecutionSpace, class Kernel>
+void launch_range(ExecutionSpace const& space, Kernel const& kernel) {
+  launch_range(Kernel::label, space, kernel.num_indices(), kernel);
 }
 
 /// One-dimensional array in the memory space of an execution space.

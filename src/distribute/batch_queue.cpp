@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 namespace varve {
 
@@ -130,20 +130,13 @@ SampleIndex within_rules(SampleIndex wanted, QueueState const& state, BatchRules
 } // namespace
 
 std::string to_string(Schedule schedule) {
-  switch (schedule) {
-  case Schedule::fixed:
-    return "static";
-  case Schedule::dynamic:
-    return "dynamic";
-  case Schedule::together:
-    return "together";
-  }
-  throw std::logic_error("varve: unknown schedule");
+  constexpr std::array names = {"static", "dynamic", "together"};
+  return names.at(static_cast<std::size_t>(schedule));
 }
 
 Schedule parse_schedule(std::string const& name) {
-  if (name == "static") return Schedule::fixed;
-  if (name == "dynamic") return Schedule::dynamic;
+  for (auto const schedule : {Schedule::fixed, Schedule::dynamic})
+    if (name == to_string(schedule)) return schedule;
   throw UsageError(fmt::format("there is no schedule '{}'; there are: static, dynamic", name));
 }
 

@@ -1,7 +1,6 @@
 #include "distribute/communicator.hpp"
 
 #include "core/config.hpp"
-#include "core/error.hpp"
 #include "core/stopwatch.hpp"
 
 #include <fmt/format.h>

@@ -5,10 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace varve {
@@ -68,16 +66,6 @@ public:
 
   /// Gathers the texts of all ranks on rank 0, in rank order; other ranks get an empty list.
   std::vector<std::string> gather(std::string const& text) const;
-
-  /// Gathers a plain structure of all ranks on rank 0, in rank order; other ranks get an empty list.
-  template <class Plain>
-  requires(std::is_trivially_copyable_v<Plain>) std::vector<Plain> gather(Plain const& mine)
-  const {
-    std::vector<Plain> all;
-    for (auto const& bytes : gather(std::string(reinterpret_cast<char const*>(&mine), sizeof(mine))))
-      std::memcpy(&all.emplace_back(), bytes.data(), sizeof(mine));
-    return all;
-  }
 
   /// Gathers the numbers, or the texts, of all ranks on every rank, in rank order.
   std::vector<std::uint64_t> gather_everywhere(std::vector<std::uint64_t> const& numbers) const;

@@ -10,9 +10,7 @@
 #include <sys/vfs.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <utility>

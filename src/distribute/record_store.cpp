@@ -147,41 +147,38 @@ void RecordFile::find_records() {
     throw InputError(fmt::format("{} is not a journal of Varve", path_.string()));
   }
   if (size >= signature.size()) end_ = signature.size();
-  RecordHead head;
-  while (end_ > 0 && size - end_ >= sizeof(head)) {
-    if (read_at(file_.number(), end_, reinterpret_cast<char*>(&head), sizeof(head)) < 0) fail("read", errno);
-    Place const place{end_ + sizeof(head), head.length};
-    if (head.length > size - place.first) break;
-    std::string content(head.length, '\0');
-    if (read_at(file_.number(), place.first, content.data(), content.size()) < 0) fail("read", errno);
-    if (sum_of(content) != head.sum) break;
-    places_.push_back(place);
-    end_ = place.first + place.length;
+  while (end_ > 0) {
+    auto const content = record_at(end_, size);
+    if (!content) break;
+    offsets_.push_back(end_);
+    end_ += sizeof(RecordHead) + content->size();
   }
   num_discarded_ = size - end_;
 }
 
-std::string RecordFile::read(std::size_t number) const {
-  auto const place = places_.at(number);
+/// The content of the record at an offset; nullopt if it does not end before `end` or has another checksum.
+std::optional<std::string> RecordFile::record_at(std::uint64_t offset, std::uint64_t end) const {
   RecordHead head;
-  std::string content(place.length, '\0');
-  if (read_at(file_.number(), place.first - sizeof(head), reinterpret_cast<char*>(&head), sizeof(head)) < 0 ||
-      read_at(file_.number(), place.first, content.data(), content.size()) < 0) {
-    fail("read", errno);
-  }
-  if (sum_of(content) != head.sum) {
-    throw InputError(fmt::format("{}: record {} has changed since it was written", path_.string(), number));
-  }
-  return content;
+  if (end - offset < sizeof(head)) return std::nullopt;
+  if (read_at(file_.number(), offset, reinterpret_cast<char*>(&head), sizeof(head)) < 0) fail("read", errno);
+  if (head.length > end - offset - sizeof(head)) return std::nullopt;
+  std::string content(head.length, '\0');
+  if (read_at(file_.number(), offset + sizeof(head), content.data(), content.size()) < 0) fail("read", errno);
+  return sum_of(content) == head.sum ? std::optional(std::move(content)) : std::nullopt;
+}
+
+std::string RecordFile::read(std::size_t number) const {
+  auto content = record_at(offsets_.at(number), end_);
+  if (content) return std::move(*content);
+  throw InputError(fmt::format("{}: record {} has changed since it was written", path_.string(), number));
 }
 
 void RecordFile::append(std::string_view content) {
   RecordHead const head{content.size(), sum_of(content)};
   std::string bytes(reinterpret_cast<char const*>(&head), sizeof(head));
   bytes.append(content);
-  Place const place{end_ + sizeof(head), content.size()};
+  offsets_.push_back(end_);
   write_at_end(bytes);
-  places_.push_back(place);
 }
 
 void RecordFile::write_at_end(std::string_view bytes) {

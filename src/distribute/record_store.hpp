@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +33,7 @@ public:
   RecordFile(std::filesystem::path path, Purpose purpose);
 
   std::filesystem::path const& path() const { return path_; }
-  std::size_t num_records() const { return places_.size(); }
+  std::size_t num_records() const { return offsets_.size(); }
 
   /// Bytes after the last complete record that were found on opening (and cut off by Purpose::append).
   std::uint64_t num_discarded_bytes() const { return num_discarded_; }
@@ -44,14 +45,10 @@ public:
   void append(std::string_view content);
 
 private:
-  struct Place {
-    std::uint64_t first = 0; ///< offset of the content in the file, in bytes
-    std::uint64_t length = 0;
-  };
-
   void open_file(Purpose purpose);
   void keep_others_out() const;
   void find_records();
+  std::optional<std::string> record_at(std::uint64_t offset, std::uint64_t end) const;
   void write_at_end(std::string_view bytes);
   [[noreturn]] void fail(char const* what, int error) const;
 
@@ -59,8 +56,8 @@ private:
   Descriptor file_{-1};
   bool is_temporary_ = false;
   bool is_durable_ = false;
-  std::vector<Place> places_;
-  std::uint64_t end_ = 0; ///< end of the last complete record, in bytes
+  std::vector<std::uint64_t> offsets_; ///< of the records in the file, in bytes
+  std::uint64_t end_ = 0;              ///< end of the last complete record, in bytes
   std::uint64_t num_discarded_ = 0;
 };
 

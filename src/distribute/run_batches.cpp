@@ -195,34 +195,6 @@ private:
   bool is_queue_empty_ = false; ///< stays true: a rank that got no batch has left the queue
 };
 
-/// Stores finished batches on a thread while the next one is computed.
-class Recorder {
-public:
-  explicit Recorder(KeepBatch const& keep) : keep_(keep) {}
-
-  /// Starts storing a batch after the previous one is stored. Throws what storing the previous one threw.
-  void add(FinishedBatch batch) {
-    finish();
-    kept_ = std::async(std::launch::async, [this, batch = std::move(batch)] {
-      Stopwatch const time;
-      keep_(batch);
-      return time.seconds();
-    });
-  }
-
-  /// Waits until all batches are stored.
-  void finish() {
-    if (kept_.valid()) seconds_ += kept_.get();
-  }
-
-  double seconds() const { return seconds_; }
-
-private:
-  KeepBatch const& keep_;
-  std::future<double> kept_;
-  double seconds_ = 0.0;
-};
-
 void add_times(RankTimes& times, BatchResult const& result) {
   times.loop_seconds.resize(result.loop_seconds.size(), 0.0);
   std::ranges::transform(times.loop_seconds, result.loop_seconds, times.loop_seconds.begin(), std::plus<>());
@@ -285,10 +257,14 @@ FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
 }
 
 std::vector<RankTimes> gather(Communicator const& communicator, RankTimes const& times) {
-  auto const counts = communicator.gather(static_cast<RankCounts const&>(times));
+  RankCounts counts = times;
+  auto const texts = communicator.gather(std::string(reinterpret_cast<char const*>(&counts), sizeof(counts)));
   auto const loops = gather_json(communicator, times.loop_seconds);
   std::vector<RankTimes> all;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) all.push_back({counts[rank], loops[rank]});
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    std::memcpy(&counts, texts[rank].data(), sizeof(counts));
+    all.push_back({counts, loops[rank]});
+  }
   return all;
 }
 
@@ -298,7 +274,10 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
   samples.read_into(inference.sample_memory());
   try {
     BatchesAhead ahead(queue, samples, inference);
-    Recorder recorder(keep);
+    std::future<double> kept; // seconds that a thread took to store the batch before
+    auto const await_kept = [&] {
+      if (kept.valid()) times.record_seconds += kept.get();
+    };
     ahead.look();
     while (ahead.has_next()) {
       Stopwatch const batch_time;
@@ -306,7 +285,13 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
       times.wait_seconds += batch_time.seconds();
       times.read_seconds += input.seconds;
       ahead.look();
-      recorder.add(run_batch(inference, range, input.samples, batch, wanted, times));
+      auto finished = run_batch(inference, range, input.samples, batch, wanted, times);
+      await_kept();
+      kept = std::async(std::launch::async, [&keep, finished = std::move(finished)] {
+        Stopwatch const time;
+        keep(finished);
+        return time.seconds();
+      });
       double const seconds = batch_time.seconds();
       times.busy_seconds += seconds;
       times.num_samples += range.second - range.first;
@@ -318,8 +303,7 @@ RankTimes run_batches(Inference& inference, SampleReader& samples, BatchQueue& q
       }
       ahead.look();
     }
-    recorder.finish();
-    times.record_seconds = recorder.seconds();
+    await_kept();
   } catch (...) {
     queue.stop();
     throw;

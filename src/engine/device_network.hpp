@@ -13,6 +13,8 @@
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -178,11 +180,12 @@ private:
 
   /// Chooses formats for these layers, with numbers first, first + 1, ..., and places them on the device.
   void add(std::vector<Layer> const& layers, std::size_t first) {
-    auto runs = store_.is_streamed() ? std::vector<InConeRun>(layers.size()) : chooser_.choose_cones(layers, first);
+    std::vector<std::shared_ptr<ConeRun const>> runs(layers.size());
+    if (!store_.is_streamed()) runs = chooser_.choose_cones(layers, first);
     std::vector<Encoding> encodings(layers.size());
     std::vector<PlannedLayer> planned(layers.size());
     for_each_on_host_threads(layers.size(), [&](std::size_t i) {
-      if (runs[i].num_layers == 0) encodings[i] = choose(layers[i], first + i);
+      if (runs[i] == nullptr) encodings[i] = choose(layers[i], first + i);
       planned[i].choice = encodings[i].choice;
       if (reductions_.saturation)
         planned[i].kept_cap =
@@ -194,17 +197,17 @@ private:
       if (i == num_encoded) {
         num_encoded = end_of_group(planned, i);
         for_each_on_host_threads(num_encoded - i, [&](std::size_t k) {
-          if (runs[i + k].num_layers == 0) encoded[i + k] = kernels_.encode(layers[i + k], std::move(encodings[i + k]));
+          if (runs[i + k] == nullptr) encoded[i + k] = kernels_.encode(layers[i + k], std::move(encodings[i + k]));
         });
       }
       take_in(layers[i], planned[i]);
-      if (runs[i].num_layers == 0) {
+      if (runs[i] == nullptr) {
         store_.place(layers[i], encoded[i]);
         encoded[i] = {};
-      } else if (runs[i].is_first) {
-        auto const run = std::span<Layer const>(layers).subspan(i, runs[i].num_layers);
-        planned_.back().choice = chooser_.choice_of(run, runs[i].cones);
-        store_.place(run, runs[i].cones);
+      } else if (runs[i]->first_layer == i) {
+        auto const run = std::span<Layer const>(layers).subspan(i, runs[i]->num_layers);
+        planned_.back().choice = chooser_.choice_of(run, *runs[i]);
+        store_.place(run, *runs[i]);
       } else {
         planned_.back().choice.num_edges = layers[i].num_edges();
       }
@@ -217,7 +220,11 @@ private:
     auto encoding = chooser_.choose(layer, number);
     std::size_t const bytes = encoding.choice.encoded_bytes(kernels_.scalar_bytes());
     if (is_forced_ && bytes > encoding_limit_ && bytes > bytes_of(layer))
-      encoding_exceeds_memory(number, to_string(encoding.choice.format), bytes, encoding_limit_);
+      throw ResourceError(
+          fmt::format("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
+                      "may be used; leave formats and kernel of --tuning out, or raise --memory host to {}",
+                      number, in_gibibytes(bytes), to_string(encoding.choice.format), in_gibibytes(encoding_limit_),
+                      memory_option_for(bytes)));
     return encoding;
   }
 
@@ -285,7 +292,7 @@ private:
       std::size_t const bytes = min_bytes(source_->layer(number), number);
       if (bytes > most.first) most = {bytes, number};
     }
-    strips_exceed_memory(store_.need_of(most.second, most.first));
+    store_.refuse_strips(most.second, most.first);
   }
 
   void cut_layer(Layer const& layer, std::size_t number) {

@@ -5,8 +5,8 @@
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
-#include "network/activations.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
 #include "reference/infer.hpp"
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include "kernels/dense_rows.hpp"
 #include "kernels/device_traits.hpp"
 #include "kernels/join_neurons.hpp"
-#include "kernels/output_digests.hpp"
 #include "kernels/samples.hpp"
 
 #include <cstddef>
@@ -128,8 +127,8 @@ public:
                   on_device);
   }
   void write_rows(EndOfRun const& run, int const* ends, DeviceOutput const& target) const override {
-    varve::write_rows(instance_of<ExecutionSpace>(run.stream),
-                      WriteRows<Scalar>{last_activations(run, ends), rows_of<Scalar>(target)});
+    launch_range(instance_of<ExecutionSpace>(run.stream),
+                 WriteRows<Scalar>{last_activations(run, ends), rows_of<Scalar>(target)});
   }
   void digest_outputs(EndOfRun const& run, int const* ends, std::span<Digest> digests) const override {
     auto const& space = instance_of<ExecutionSpace>(run.stream);
@@ -230,8 +229,8 @@ private:
 
   template <class Narrow, class Wide>
   static void widen_numbers(Stream const& stream, Narrow const* from, Wide* to, std::size_t count) {
-    varve::widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(stream), array_at(from, count),
-                                               array_at(to, count), count);
+    launch_range("varve::widen_numbers", instance_of<ExecutionSpace>(stream), count,
+                 Widen<Narrow, Wide>{array_at(from, count), array_at(to, count)});
   }
 
   /// Calls launch(space) with the space that reads num_activations activations: on a host one thread, if it is done

@@ -5,8 +5,8 @@
 #include "core/stopwatch.hpp"
 #include "engine/backends.hpp"
 #include "formats/device_layer.hpp"
-#include "network/activations.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 
@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -162,7 +163,9 @@ private:
     max_neurons_ = std::max({max_neurons_, layer.num_inputs(), layer.num_outputs()});
     weight_bytes_ += values.size() * (sizeof(Scalar) + sizeof(int)) + pointers.size() * sizeof(int);
     if (weight_bytes_ > memory_limit_) {
-      weights_exceed_memory(number + 1, weight_bytes_, memory_limit_);
+      throw ResourceError("the weights of the first " + std::to_string(number + 1) + " layers need " +
+                          in_gibibytes(weight_bytes_) + ", but only " + in_gibibytes(memory_limit_) + " may be used; " +
+                          raise_limit + " or take a device with more memory");
     }
   }
 
@@ -274,8 +277,9 @@ std::unique_ptr<Inference> prepare_kokkos_kernels(NetworkSource const& network, 
   // Only the default execution space has this engine, because each instantiation of spmv takes a minute to compile.
   if (options.backend == to_backend<Kokkos::DefaultExecutionSpace>())
     return prepare_on_space<Kokkos::DefaultExecutionSpace>(network, options);
-  engine_lacks_backend(to_string(Engine::kokkos_kernels), to_string(to_backend<Kokkos::DefaultExecutionSpace>()),
-                       to_string(options.backend));
+  throw UsageError("the engine " + to_string(Engine::kokkos_kernels) + " runs on " +
+                   to_string(to_backend<Kokkos::DefaultExecutionSpace>()) + " in this build, not on " +
+                   to_string(options.backend));
 }
 
 } // namespace varve

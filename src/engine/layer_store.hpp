@@ -10,6 +10,8 @@
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -308,14 +310,18 @@ public:
     return {room() - std::min(room(), resident_bytes_), limits_.device_weights.has_value()};
   }
 
-  /// Memory needed for layer number `layer` if its smallest strips have up to min_strip_bytes bytes.
-  StripNeed need_of(std::size_t layer, std::size_t min_strip_bytes) const {
-    return {layer,
-            bytes_of(layer),
-            resident_bytes_ + 2 * min_strip_bytes,
-            smallest_batch_bytes(),
-            room(),
-            limits_.device_weights.has_value()};
+  /// Throws ResourceError, naming sufficient limits: not even strips of layer number `layer`, of which the smallest
+  /// have up to min_strip_bytes bytes, fit the device.
+  [[noreturn]] void refuse_strips(std::size_t layer, std::size_t min_strip_bytes) const {
+    std::size_t const weights = resident_bytes_ + 2 * min_strip_bytes;
+    std::size_t const batch = smallest_batch_bytes();
+    auto remedy = fmt::format("--memory device={}", memory_option_for(batch + weights));
+    if (limits_.device_weights) remedy += fmt::format(",weights={}", memory_option_for(weights));
+    throw ResourceError(fmt::format(
+        "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for "
+        "the smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
+        "--memory host of that size), or take a device with more memory",
+        layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch), in_gibibytes(room()), remedy));
   }
 
   /// Adds the next strip of a layer that is too large. The first strip replaces the layer.

@@ -1,7 +1,8 @@
 #include "engine/sample_copy.hpp"
 
 #include "core/host_threads.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -12,7 +12,7 @@
 #include "engine/step_shares.hpp"
 #include "engine/training_plan.hpp"
 #include "engine/training_step.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,6 @@
 #include "kernels/growth.hpp"
 #include "kernels/leaf_gradient.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/line_half.hpp"
 #include "kernels/output_error.hpp"
 #include "kernels/trained_dense.hpp"
 #include "kernels/trained_forward.hpp"
@@ -139,9 +138,9 @@ public:
               layers[number], strip_of(layers[number], forward, whole_layer(layers[number], forward)),
               panels.inputs_of(number), panels.inputs_of(number + 1)));
       }
-      series_forward(instance_of<ExecutionSpace>(stream),
-                     SeriesForward<ExecutionSpace, Scalar, links>{list_of(kernels)},
-                     num_tiles(num_positions, kLeafSamples<Scalar>));
+      launch_series("varve::series_forward", instance_of<ExecutionSpace>(stream),
+                    num_tiles(num_positions, kLeafSamples<Scalar>),
+                    SeriesForward<ExecutionSpace, Scalar, links>{list_of(kernels)});
     });
   }
 
@@ -152,9 +151,11 @@ public:
       if (all.size() == max_parts) all.clear();
       auto& kernels = all[part];
       if (kernels.empty()) add_backward<links>(kernels, layers, part, panels, levels);
-      series_backward(instance_of<ExecutionSpace>(stream),
-                      SeriesBackward<ExecutionSpace, Scalar, links>{list_of(kernels), levels.weights.leaves_per_run,
-                                                                    levels.weights.num_leaves});
+      int const leaves_per_run = levels.weights.leaves_per_run;
+      int const num_leaves = levels.weights.num_leaves;
+      launch_series("varve::series_backward", instance_of<ExecutionSpace>(stream),
+                    (num_leaves + leaves_per_run - 1) / leaves_per_run,
+                    SeriesBackward<ExecutionSpace, Scalar, links>{list_of(kernels), leaves_per_run, num_leaves});
     });
   }
 
@@ -245,8 +246,7 @@ public:
   void store_bias(Stream const& stream, ReceivedNumbers<double> const& bias) const override { store_all(stream, bias); }
   void turn(Stream const& stream, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
             std::size_t first, std::size_t last) const override {
-    transpose_weights(on(stream),
-                      TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
+    launch_range(on(stream), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
                                                                layer.num_inputs, layer.num_outputs, first, last});
   }
   std::optional<std::size_t> first_bad(Stream const& stream,
@@ -260,15 +260,14 @@ public:
 
   void merge_subtrees(Stream const& stream, DeviceNumbers<Scalar> const& sums,
                       DeviceNumbers<Scalar const> const& others) const override {
-    varve::merge_subtrees(on(stream), MergeSubtrees<ExecutionSpace, Scalar>{Views::array(sums), Views::array(others)});
+    launch_range(on(stream), MergeSubtrees<ExecutionSpace, Scalar>{Views::array(sums), Views::array(others)});
   }
   void add_subtrees(Stream const& stream, DeviceNumbers<Scalar const*> const& sums, DeviceNumbers<int> const& merges,
                     DeviceNumbers<Scalar> const& total) const override {
     using Place = SumsAddress<Scalar>;
     static_assert(sizeof(Place) == sizeof(Scalar const*));
     ConstDeviceArray<ExecutionSpace, Place> const places(reinterpret_cast<Place const*>(sums.data()), sums.size());
-    varve::add_subtrees(on(stream),
-                        AddSubtrees<ExecutionSpace, Scalar>{places, Views::array(merges), Views::array(total)});
+    launch_range(on(stream), AddSubtrees<ExecutionSpace, Scalar>{places, Views::array(merges), Views::array(total)});
   }
   void subtract(Stream const& stream, DeviceNumbers<std::uint32_t> const& numbers, std::uint32_t shift) const override {
     launch_range("varve::shift_strip", on(stream), numbers.size(),
@@ -321,12 +320,12 @@ public:
               DeviceNumbers<std::uint32_t const> const* places, DeviceNumbers<Scalar> const& totals, std::size_t first,
               std::size_t first_bias) const override {
     if (places == nullptr)
-      return add_levels(on(stream),
+      return launch_range(on(stream),
                         AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals), first,
                                                           Views::levels(levels.bias), first_bias});
-    pick_levels(on(stream), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(*places),
+    launch_range(on(stream), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(*places),
                                                                Views::array(totals), first});
-    add_levels(on(stream),
+    launch_range(on(stream),
                AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
   }
   std::unique_ptr<SeriesPasses<Scalar>> new_series() const override {
@@ -405,16 +404,16 @@ private:
 
   template <class Number>
   static void update_numbers(Stream const& stream, UpdatedNumbers<Number, Scalar> const& step) {
-    update_step(on(stream), UpdateStep<ExecutionSpace, Number, Scalar>{
-                                Views::array(step.numbers), Views::array(step.first), Views::array(step.second),
-                                Views::array(step.sums), Views::array(step.copies), Views::array(step.places),
-                                Views::array(step.bad), step.factors, step.kind});
+    launch_range(on(stream), UpdateStep<ExecutionSpace, Number, Scalar>{
+                                 Views::array(step.numbers), Views::array(step.first), Views::array(step.second),
+                                 Views::array(step.sums), Views::array(step.copies), Views::array(step.places),
+                                 Views::array(step.bad), step.factors, step.kind});
   }
   template <class Number>
   static void store_all(Stream const& stream, ReceivedNumbers<Number> const& taken) {
-    store_received(on(stream), StoreReceived<ExecutionSpace, Number>{
-                                   Views::array(taken.numbers), Views::array(taken.in_order),
-                                   Views::array(taken.copies), Views::array(taken.places), Views::array(taken.bad)});
+    launch_range(on(stream), StoreReceived<ExecutionSpace, Number>{
+                                 Views::array(taken.numbers), Views::array(taken.in_order), Views::array(taken.copies),
+                                 Views::array(taken.places), Views::array(taken.bad)});
   }
   template <class Number>
   static std::optional<std::size_t> first_not_finite(Stream const& stream, DeviceNumbers<Number const> const& numbers) {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/host_threads.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -229,10 +229,10 @@ void set_sample_bits(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, 
   int const neurons_per_task = std::min(samples.num_neurons, +Kernel::max_neurons_per_task);
   int const ranges = (samples.num_neurons + neurons_per_task - 1) / neurons_per_task;
   int const num_tasks = num_tiles(samples.num_samples, +Kernel::num_samples) * ranges;
-  typename Kernel::Policy policy(space, Kernel::Tune::league_size(num_processors(space), num_tasks),
-                                 +Kernel::team_size);
-  policy.set_scratch_size(Kernel::Tune::expand_level, Kokkos::PerTeam(neurons_per_task * 4 + 128));
-  launch_teams("varve::set_sample_bits", policy, Kernel{samples, bits, neurons_per_task});
+  int const teams = Kernel::Tune::league_size(num_processors(space), num_tasks);
+  launch_teams("varve::set_sample_bits", typename Kernel::Policy(space, teams, +Kernel::team_size),
+               Kernel{samples, bits, neurons_per_task}, Kernel::Tune::expand_level,
+               static_cast<std::size_t>(neurons_per_task) * 4 + 128);
 }
 
 /// Launches BinaryForward. Does not fence.

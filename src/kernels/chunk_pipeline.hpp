@@ -114,10 +114,6 @@ private:
       if (Count % TeamSize == 0 || i * TeamSize + rank < Count) visit(i, i * TeamSize);
     }
   }
-  template <class Visit>
-  KOKKOS_FORCEINLINE_FUNCTION static void for_own_pieces(int rank, Visit const& visit) {
-    for_own<Source::num_pieces>(rank, visit);
-  }
 
   /// Place in a buffer of a number that is copied alone.
   KOKKOS_FORCEINLINE_FUNCTION static Scalar& place_in(ArrayView<Scalar> const& buffer, int number) {
@@ -127,7 +123,7 @@ private:
   KOKKOS_FORCEINLINE_FUNCTION static void copy_chunk(int rank, ArrayView<Scalar> const& buffers, Source const& source,
                                                      int chunk) {
     auto const to = buffer_of(buffers, chunk);
-    for_own_pieces(rank, [&](int, int first) {
+    for_own<Source::num_pieces>(rank, [&](int, int first) {
       auto const from = source.at(chunk, first, rank);
       begin_scratch_copy(&piece_of<ScratchPiece>(to, first + rank), from.address, from.is_there);
     });
@@ -141,7 +137,7 @@ private:
   }
 
   KOKKOS_FORCEINLINE_FUNCTION void load_chunk(int rank, Source const& source, int chunk) {
-    for_own_pieces(rank, [&](int i, int first) {
+    for_own<Source::num_pieces>(rank, [&](int i, int first) {
       auto const from = source.at(chunk, first, rank);
       clear(in_flight_[i]);
       if (from.is_there) copy(in_flight_[i], *from.address);
@@ -156,7 +152,8 @@ private:
 
   KOKKOS_FORCEINLINE_FUNCTION void store_chunk(int rank, ArrayView<Scalar> const& buffers, int chunk) const {
     auto const to = buffer_of(buffers, chunk);
-    for_own_pieces(rank, [&](int i, int first) { copy(piece_of<ScratchPiece>(to, first + rank), in_flight_[i]); });
+    for_own<Source::num_pieces>(
+        rank, [&](int i, int first) { copy(piece_of<ScratchPiece>(to, first + rank), in_flight_[i]); });
     if constexpr (num_numbers != 0)
       for_own<num_numbers>(rank, [&](int i, int first) { place_in(to, first + rank) = numbers_in_flight_[i]; });
   }

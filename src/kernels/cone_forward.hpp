@@ -251,12 +251,10 @@ void cone_forward(ExecutionSpace const& space, Programs const& run, LayerPass<ty
   int const team_size = cone_team_size<Tile, ExecutionSpace>(run);
   int const num_parts = std::clamp(Kernel::Tune::cone_teams(num_processors(space)) / edges.num_programs, 1,
                                    (tiles + team_size - 1) / team_size);
-  typename Kernel::Policy policy(space, edges.num_programs * num_parts, team_size, Tile::num_lanes);
-  policy.set_scratch_size(
-      Kernel::Tune::cone_level,
-      Kokkos::PerTeam(
-          static_cast<int>(Kernel::scratch_bytes(team_size, run.max_slots, run.max_rounds, run.max_groups)) + 128));
-  launch_teams("varve::cone_forward", policy, Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups});
+  launch_teams("varve::cone_forward",
+               typename Kernel::Policy(space, edges.num_programs * num_parts, team_size, Tile::num_lanes),
+               Kernel{edges, pass, run.max_slots, run.max_rounds, run.max_groups}, Kernel::Tune::cone_level,
+               Kernel::scratch_bytes(team_size, run.max_slots, run.max_rounds, run.max_groups) + 128);
 }
 
 } // namespace varve

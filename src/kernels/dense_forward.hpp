@@ -136,9 +136,9 @@ template <class Kernel, class ExecutionSpace>
 void dense_forward_by(ExecutionSpace const& space, Kernel const& kernel, int max_teams) {
   int const num_tasks = num_tiles(kernel.pass.max_samples, Kernel::num_samples) * kernel.num_parts();
   if (num_tasks == 0) return;
-  typename Kernel::Policy policy(space, std::min(num_tasks, max_teams), +Kernel::team_size);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes()) + 128));
-  launch_teams("varve::dense_forward", policy, kernel);
+  launch_teams("varve::dense_forward",
+               typename Kernel::Policy(space, std::min(num_tasks, max_teams), +Kernel::team_size), kernel, 0,
+               Kernel::scratch_bytes() + 128);
 }
 
 /// Launches DenseForward with the tuning of the device, with teams of fewer outputs if large teams would leave

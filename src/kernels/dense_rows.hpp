@@ -150,8 +150,7 @@ bool teams_read_rows(DenseRows<Scalar const> const& rows) {
 /// The result of count_entries().
 struct EntryCount {
   EdgeOffset num_entries = 0;
-  std::size_t first_bad = 0; ///< position of the first value that is not finite; no_bad if all are finite
-  static constexpr std::size_t no_bad = SIZE_MAX;
+  std::size_t first_bad = 0; ///< position of the first value that is not finite; SIZE_MAX if all are finite
 };
 
 /// Threads of a team that reads a row.
@@ -200,9 +199,12 @@ void fill_entries(ExecutionSpace const& space, FillEntries<ExecutionSpace, Scala
 /// indices are adjacent in memory. Reads and writes each activation once.
 template <class Scalar>
 struct WriteRows {
+  static constexpr char const* label = "varve::write_rows";
+
   LastActivations<Scalar> source;
   DenseRows<Scalar> target;
 
+  std::size_t num_indices() const { return target.num_rows * target.num_columns; }
   KOKKOS_FUNCTION void operator()(std::size_t place) const {
     bool const by_rows = target.column_stride <= target.row_stride;
     std::size_t const sample = by_rows ? place / target.num_columns : place % target.num_rows;
@@ -210,11 +212,5 @@ struct WriteRows {
     target(sample, output) = source.number(source.ends(sample), output);
   }
 };
-
-/// Launches WriteRows. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void write_rows(ExecutionSpace const& space, WriteRows<Scalar> const& write) {
-  launch_range("varve::write_rows", space, write.target.num_rows * write.target.num_columns, write);
-}
 
 } // namespace varve

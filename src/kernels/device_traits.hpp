@@ -23,6 +23,13 @@ constexpr EllShape ell_shape(int slice_width, int chunk_size, int block_outputs)
           static_cast<std::size_t>(block_outputs)};
 }
 
+template <class Singles, class Blocks>
+DeviceTraits::Fused fused_traits(int processors) {
+  return {static_cast<std::size_t>(Singles::max_neurons), samples_of<typename Singles::Tile>,
+          static_cast<std::size_t>(Singles::league_size(processors, std::numeric_limits<int>::max())),
+          Singles::launch_costs(processors), Blocks::launch_costs(processors)};
+}
+
 /// Fused tiles of single outputs that use all scratch of a team; empty if scratch is too small for layers wider than
 /// `Small` computes.
 template <class Small, class Singles>
@@ -31,18 +38,10 @@ DeviceTraits::Fused wide_traits(int processors, std::size_t team_scratch) {
   constexpr std::size_t neuron_bytes = samples_of<typename Singles::Tile> * sizeof(typename Singles::Tile::Scalar);
   std::size_t const fitting = (team_scratch - std::min(team_scratch, of_kokkos)) / neuron_bytes;
   if (fitting <= static_cast<std::size_t>(Small::max_neurons)) return {};
-  return {std::min(fitting, static_cast<std::size_t>(Singles::max_neurons)),
-          samples_of<typename Singles::Tile>,
-          static_cast<std::size_t>(Singles::league_size(processors, std::numeric_limits<int>::max())),
-          Singles::launch_costs(processors),
-          {}};
-}
-
-template <class Singles, class Blocks>
-DeviceTraits::Fused fused_traits(int processors) {
-  return {static_cast<std::size_t>(Singles::max_neurons), samples_of<typename Singles::Tile>,
-          static_cast<std::size_t>(Singles::league_size(processors, std::numeric_limits<int>::max())),
-          Singles::launch_costs(processors), Blocks::launch_costs(processors)};
+  auto traits = fused_traits<Singles, Singles>(processors);
+  traits.max_neurons = std::min(fitting, traits.max_neurons);
+  traits.block_costs = {};
+  return traits;
 }
 
 template <class Tune>
@@ -64,29 +63,14 @@ void set_single_layers(DeviceTraits& traits, int processors) {
   traits.has_stationary = Tune::has_stationary;
   traits.stationary_tile_samples = samples_of<typename Tune::StationaryTile>;
   traits.stationary_blocks = static_cast<std::size_t>(Tune::stationary_blocks);
-  traits.max_stationary_bytes = Tune::max_stationary_bytes;
   traits.staged_tile_samples = samples_of<typename Tune::StagedTile>;
-  traits.max_staged_inputs = Tune::max_staged_inputs;
-  traits.max_staged_outputs = Tune::max_staged_outputs;
-  traits.min_staged_uses = Tune::min_staged_uses;
-  traits.max_stored_in_dense = Tune::max_stored_in_dense;
-  traits.dense_per_block_weight = Tune::dense_per_block_weight;
-  traits.narrowest_dense = Tune::narrowest_dense;
-  traits.fewest_dense_edges = Tune::fewest_dense_edges;
   traits.has_dense_kernel = Tune::has_dense_kernel;
   traits.dense_tile_samples = samples_of<typename Tune::DenseTile>;
   traits.fewest_dense_tasks = static_cast<std::size_t>(Tune::fewest_dense_tasks(processors));
-  traits.has_curves_in_rows_only = Tune::has_curves_in_rows_only;
-  traits.range_bytes = Tune::range_bytes;
-  traits.fewest_range_edges = Tune::fewest_range_edges;
   traits.few_samples = Tune::few_samples(processors);
-  traits.prefers_spread = Tune::prefers_spread;
   traits.spread_tile_samples = samples_of<typename Tune::SpreadTile>;
   traits.max_single_spread_samples = Tune::max_single_spread_samples;
   traits.few_outputs = Tune::has_small_batch_kernel ? static_cast<std::size_t>(Tune::few_outputs) : 0;
-  traits.max_single_samples = Tune::max_single_samples;
-  traits.max_stored_in_few_dense = Tune::max_stored_in_few_dense;
-  traits.max_counted_outputs = Tune::max_counted_outputs;
 }
 
 template <class ExecutionSpace, class Scalar, class Tune>
@@ -100,7 +84,6 @@ void set_cones(DeviceTraits& traits) {
   traits.cone_slots = Tune::cone_slots;
   traits.cone_group_size = static_cast<std::size_t>(Tune::cone_group_size);
   traits.max_cone_rounds = (Tune::max_cone_bytes - slot_bytes) / round_bytes;
-  traits.cone_other_cost = Tune::cone_other_cost;
 }
 
 /// Limits of the split-output kernel: scratch also holds its stages of edges and what Kokkos reserves.
@@ -110,13 +93,13 @@ void set_spread(DeviceTraits& traits, std::size_t team_scratch) {
   using TravelToGather = SpreadPipeline<ExecutionSpace, Scalar, std::uint16_t, Tune, 1>;
   constexpr std::size_t of_kokkos = 1024;
   constexpr std::size_t taken = Travel::Type::size + of_kokkos;
-  traits.max_spread_bytes = std::min(Tune::max_spread_bytes, team_scratch - std::min(team_scratch, taken));
+  traits.max_spread_bytes = std::min(traits.max_spread_bytes, team_scratch - std::min(team_scratch, taken));
   std::size_t const of_sample = traits.max_spread_bytes / traits.spread_tile_samples;
   std::size_t const gathered = gathered_values<typename TravelToGather::Stages>() * sizeof(Scalar);
   if (TravelToGather::Type::size + of_kokkos + max_gathered_tiles<Tune>() * (gathered + of_sample) > team_scratch)
     traits.max_single_spread_samples = 0;
   std::size_t const in_blocks = split_output_buffers(Tune::few_outputs) + traits.max_single_spread_samples * of_sample;
-  if (Tune::prefers_spread && in_blocks + of_kokkos > team_scratch) traits.max_stored_in_few_dense = 0.0;
+  if (traits.prefers_spread && in_blocks + of_kokkos > team_scratch) traits.max_stored_in_few_dense = 0.0;
 }
 
 } // namespace detail
@@ -128,6 +111,7 @@ template <class ExecutionSpace, class Scalar, template <class, class> class Tuni
 DeviceTraits device_traits(int processors, std::size_t team_scratch) {
   using Tune = TuningOf<ExecutionSpace, Scalar>;
   DeviceTraits traits;
+  static_cast<PlanLimits&>(traits) = Tune::limits;
   traits.scalar_bytes = sizeof(Scalar);
   detail::set_shapes<Tune>(traits);
   detail::set_single_layers<Tune>(traits, processors);
@@ -147,9 +131,6 @@ DeviceTraits device_traits(int processors, std::size_t team_scratch) {
         detail::wide_traits<FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::small>,
                             FusedTuningOf<ExecutionSpace, Scalar, 1, FusedTile::wide>>(processors, team_scratch);
   }
-  traits.max_image_bytes = Tune::max_image_bytes;
-  traits.max_stored_in_fused_blocks = Tune::max_stored_in_fused_blocks;
-  traits.stationary_layers_before_fused = Tune::stationary_layers_before_fused;
   return traits;
 }
 

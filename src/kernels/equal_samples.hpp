@@ -3,7 +3,6 @@
 #include "core/execution.hpp"
 #include "kernels/live_samples.hpp"
 #include "kernels/tile.hpp"
-#include "kernels/tuning.hpp"
 
 #include <type_traits>
 

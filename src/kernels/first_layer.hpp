@@ -154,14 +154,12 @@ void counted_forward(ExecutionSpace const& space, Layer const& layer,
   if (samples.num_samples == 0) return;
   auto const edges = layer.edges();
   int log2_samples = Tune::log2_counted_samples;
-  auto const bytes = [&] {
-    return static_cast<int>(Kernel::scratch_bytes(edges.degree, edges.num_outputs, 1 << log2_samples));
-  };
+  auto const bytes = [&] { return Kernel::scratch_bytes(edges.degree, edges.num_outputs, 1 << log2_samples); };
   while (log2_samples > 3 && bytes() > Tune::max_counted_bytes) --log2_samples;
   int const num_tasks = num_tiles(samples.num_samples, 1 << log2_samples);
-  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), num_tasks), +Kernel::team_size);
-  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(bytes() + 128));
-  launch_teams("varve::counted_forward", policy, Kernel{edges, samples, next, next_tile_samples, log2_samples});
+  typename Kernel::Policy const policy(space, Tune::league_size(num_processors(space), num_tasks), +Kernel::team_size);
+  launch_teams("varve::counted_forward", policy, Kernel{edges, samples, next, next_tile_samples, log2_samples},
+               Tune::expand_level, bytes() + 128);
 }
 
 /// First layer for samples with few entries, which reads only the edges of these entries:
@@ -240,10 +238,9 @@ void entry_forward(ExecutionSpace const& space, Layer const& layer,
   using Tune = typename Kernel::Tune;
   if (samples.num_samples == 0) return;
   int const num_teams = num_tiles(samples.num_samples, Tune::entry_samples);
-  typename Kernel::Policy policy(space, num_teams, +Kernel::team_size);
-  auto const bytes = static_cast<int>(Kernel::scratch_bytes(layer.num_outputs()));
-  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(bytes + 128));
-  launch_teams("varve::entry_forward", policy, Kernel{layer.edges(), samples, next, next_tile_samples});
+  launch_teams("varve::entry_forward", typename Kernel::Policy(space, num_teams, +Kernel::team_size),
+               Kernel{layer.edges(), samples, next, next_tile_samples}, Tune::expand_level,
+               Kernel::scratch_bytes(layer.num_outputs()) + 128);
 }
 
 } // namespace varve

@@ -3,11 +3,11 @@
 #include "core/intrinsics.hpp"
 #include "kernels/derivative.hpp"
 #include "kernels/leaf_sums.hpp"
-#include "kernels/line_half.hpp"
 #include "kernels/trained_forward.hpp"
 #include "kernels/training_tile.hpp"
 #include "kernels/tuning/training.hpp"
 
+#include <string>
 #include <vector>
 
 namespace varve {
@@ -290,9 +290,10 @@ void scratch_backward(ExecutionSpace const& space, FusedBackward<ExecutionSpace,
   if (given.levels.num_leaves == 0 || given.num_outputs == 0) return;
   given.num_blocks =
       TrainingTuning<ExecutionSpace>::half_blocks(num_processors(space), given.edges.num_rows, given.levels.num_leaves);
-  typename Kernel::Policy policy(space, given.levels.num_runs() * given.num_blocks, +Half::team_size, +Half::num_lanes);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Half::scratch_bytes(given.num_outputs)) + 128));
-  launch_teams(HasInputErrors ? "varve::scratch_backward" : "varve::scratch_gradient", policy, Kernel{given});
+  int const teams = given.levels.num_runs() * given.num_blocks;
+  launch_teams(HasInputErrors ? "varve::scratch_backward" : "varve::scratch_gradient",
+               typename Kernel::Policy(space, teams, +Half::team_size, +Half::num_lanes), Kernel{given}, 0,
+               Half::scratch_bytes(given.num_outputs) + 128);
 }
 
 /// The kernels of a series: neighbouring layers with the same number of inputs and outputs. The vector must outlive the
@@ -304,6 +305,13 @@ KernelList<Kernel> list_of(std::vector<Kernel> const& kernels) {
   return KernelList<Kernel>(kernels.data(), kernels.size());
 }
 
+/// Launches SeriesForward or SeriesBackward for so many indices. Does not fence.
+template <class ExecutionSpace, class Kernel>
+void launch_series(std::string const& label, ExecutionSpace const& space, int count, Kernel const& kernel) {
+  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
+  Kokkos::parallel_for(label, Policy(space, 0, count).set_chunk_size(1), kernel);
+}
+
 /// The forward pass of a series in one launch on a host: a thread computes all layers for one leaf, one after the
 /// other. In all panels a leaf's lines have the same indices, so threads at different layers never conflict. Index:
 /// leaf. Per edge and leaf it reads one line of inputs (256 bytes) for one fma per sample, as TrainedForward does, but
@@ -311,7 +319,6 @@ KernelList<Kernel> list_of(std::vector<Kernel> const& kernels) {
 template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesForward {
   using Layer = TrainedForward<ExecutionSpace, Scalar, Links>;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
 
   KernelList<Layer> layers; ///< in the order of the network
 
@@ -323,20 +330,11 @@ struct SeriesForward {
   }
 };
 
-/// Launches SeriesForward for num_leaves leaves. Does not fence.
-template <class ExecutionSpace, class Scalar, int Links>
-void series_forward(ExecutionSpace const& space, SeriesForward<ExecutionSpace, Scalar, Links> const& kernel,
-                    int num_leaves) {
-  using Policy = typename SeriesForward<ExecutionSpace, Scalar, Links>::Policy;
-  Kokkos::parallel_for("varve::series_forward", Policy(space, 0, num_leaves).set_chunk_size(1), kernel);
-}
-
 /// The backward pass of a series in one launch on a host: a thread computes a run of leaves, each through all layers.
 /// Index: run of leaves. Moves and computes per edge the same as FusedBackward.
 template <class ExecutionSpace, class Scalar, int Links = kChainLength>
 struct SeriesBackward {
   using Layer = FusedBackward<ExecutionSpace, Scalar, true, Links>;
-  using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::Schedule<Kokkos::Dynamic>>;
 
   KernelList<Layer> layers; ///< the last one of the network first; levels and bias_levels have the same runs
   int leaves_per_run;
@@ -357,13 +355,5 @@ private:
     for (int row = 0; row < layer.edges.num_rows; ++row) layer.backward_row(run, leaf, row, 0);
   }
 };
-
-/// Launches SeriesBackward. Does not fence.
-template <class ExecutionSpace, class Scalar, int Links>
-void series_backward(ExecutionSpace const& space, SeriesBackward<ExecutionSpace, Scalar, Links> const& kernel) {
-  using Policy = typename SeriesBackward<ExecutionSpace, Scalar, Links>::Policy;
-  int const num_runs = (kernel.num_leaves + kernel.leaves_per_run - 1) / kernel.leaves_per_run;
-  Kokkos::parallel_for("varve::series_backward", Policy(space, 0, num_runs).set_chunk_size(1), kernel);
-}
 
 } // namespace varve

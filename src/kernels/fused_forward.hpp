@@ -5,7 +5,6 @@
 #include "kernels/samples.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tile_hand_over.hpp"
-#include "kernels/tuning.hpp"
 
 namespace varve {
 
@@ -263,11 +262,9 @@ void fused_forward(ExecutionSpace const& space, FusedForward<ExecutionSpace, For
   using Kernel = FusedForward<ExecutionSpace, Format, Tile, Tune>;
   int const tiles = num_tiles(max_slots, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), Tune::team_size);
-  policy.set_scratch_size(
-      Tune::scratch_level,
-      Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(kernel.max_neurons, kernel.image_bytes)) + 128));
-  launch_teams("varve::fused_forward", policy, kernel);
+  launch_teams("varve::fused_forward",
+               typename Kernel::Policy(space, Tune::league_size(num_processors(space), tiles), Tune::team_size), kernel,
+               Tune::scratch_level, Kernel::scratch_bytes(kernel.max_neurons, kernel.image_bytes) + 128);
 }
 
 } // namespace varve

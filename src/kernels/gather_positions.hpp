@@ -98,19 +98,6 @@ private:
   }
 };
 
-/// Launches GatherPositionsOnHost. Does not fence.
-template <class ExecutionSpace, class Scalar, int Links>
-void gather_positions_on_host(ExecutionSpace const& space,
-                              GatherPositionsOnHost<ExecutionSpace, Scalar, Links> kernel) {
-  using Kernel = GatherPositionsOnHost<ExecutionSpace, Scalar, Links>;
-  constexpr int tasks_per_processor = 4;
-  int const leaves = num_tiles(kernel.num_positions, Kernel::samples);
-  int const wanted = tasks_per_processor * num_processors(space);
-  int const most = (kernel.num_neurons + Kernel::block - 1) / Kernel::block;
-  kernel.num_parts = std::clamp((wanted + leaves - 1) / leaves, 1, most);
-  launch_teams("varve::gather_positions", typename Kernel::Policy(space, leaves * kernel.num_parts, 1), kernel);
-}
-
 /// GPUs: scatters row rows_of(p) of a matrix to position p of a panel of zeros. league: positions; team threads:
 /// entries. Reads and writes each entry once.
 template <class ExecutionSpace, class Scalar, int Links = kChainLength>
@@ -150,9 +137,13 @@ void gather_positions(ExecutionSpace const& space, GatherPositions<ExecutionSpac
   int const leaves = num_tiles(num_positions, Tile::num_samples);
   if (leaves == 0 || kernel.num_neurons == 0) return;
   if constexpr (kOnHost<ExecutionSpace>) {
-    gather_positions_on_host(
-        space, GatherPositionsOnHost<ExecutionSpace, Scalar, Links>{kernel.matrix, kernel.rows_of, kernel.panel,
-                                                                    kernel.num_neurons, num_positions, 1});
+    using OnHost = GatherPositionsOnHost<ExecutionSpace, Scalar, Links>;
+    constexpr int tasks_per_processor = 4;
+    int const wanted = tasks_per_processor * num_processors(space);
+    int const most = (kernel.num_neurons + OnHost::block - 1) / OnHost::block;
+    int const parts = std::clamp((wanted + leaves - 1) / leaves, 1, most);
+    launch_teams("varve::gather_positions", typename OnHost::Policy(space, leaves * parts, 1),
+                 OnHost{kernel.matrix, kernel.rows_of, kernel.panel, kernel.num_neurons, num_positions, parts});
   } else {
     auto const lines = static_cast<std::size_t>(leaves) * static_cast<std::size_t>(kernel.num_neurons);
     Kokkos::View<Scalar*, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged> const numbers(

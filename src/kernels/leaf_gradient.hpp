@@ -4,7 +4,6 @@
 #include "core/pack_sums.hpp"
 #include "core/views.hpp"
 #include "kernels/training_tile.hpp"
-#include "kernels/tuning/training.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -219,9 +218,8 @@ void leaf_gradient_on_host(ExecutionSpace const& space, LeafGradientOnHost<Execu
   int const tasks = kernel.num_blocks() * kernel.levels.num_runs();
   int const wanted = tasks_per_processor * num_processors(space);
   kernel.num_parts = std::clamp((wanted + tasks - 1) / tasks, 1, (kernel.num_inputs + Kernel::rows - 1) / Kernel::rows);
-  typename Kernel::Policy policy(space, tasks * kernel.num_parts, 1);
-  policy.set_scratch_size(1, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 64));
-  launch_teams("varve::leaf_gradient", policy, kernel);
+  launch_teams("varve::leaf_gradient", typename Kernel::Policy(space, tasks * kernel.num_parts, 1), kernel, 1,
+               Kernel::scratch_bytes + 64);
 }
 
 /// GPUs: the gradients of a layer at all places (i, j), and the gradients of its biases,
@@ -409,9 +407,9 @@ void leaf_gradient_on_gpu(ExecutionSpace const& space, LeafGradientOnGpu<Executi
   using Kernel = LeafGradientOnGpu<ExecutionSpace, Scalar>;
   int const parts = Kernel::num_parts(kernel.num_inputs, kernel.num_outputs);
   if (kernel.levels.num_leaves == 0 || parts == 0) return;
-  typename Kernel::Policy policy(space, kernel.levels.num_runs() * parts, +Kernel::team_size);
-  policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes) + 128));
-  launch_teams("varve::leaf_gradient", policy, kernel);
+  launch_teams("varve::leaf_gradient",
+               typename Kernel::Policy(space, kernel.levels.num_runs() * parts, +Kernel::team_size), kernel, 0,
+               Kernel::scratch_bytes + 128);
 }
 
 } // namespace varve

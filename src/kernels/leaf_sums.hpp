@@ -75,6 +75,7 @@ void neuron_sums(ExecutionSpace const& space, NeuronSums<ExecutionSpace, Scalar,
 /// by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct AddLevels {
+  static constexpr char const* label = "varve::add_levels";
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;
   using Levels = TreeLevels<ExecutionSpace, Scalar>;
 
@@ -87,6 +88,7 @@ struct AddLevels {
   static KOKKOS_FORCEINLINE_FUNCTION std::size_t num_chunks(Levels const& of) {
     return (of.num_sums + chunk - 1) / chunk;
   }
+  std::size_t num_indices() const { return levels.num_leaves > 0 ? num_chunks(levels) + num_chunks(others) : 0; }
 
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
     std::size_t const before = num_chunks(levels);
@@ -110,27 +112,17 @@ private:
   }
 };
 
-/// Launches AddLevels. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void add_levels(ExecutionSpace const& space, AddLevels<ExecutionSpace, Scalar> const& kernel) {
-  std::size_t const chunks = kernel.num_chunks(kernel.levels) + kernel.num_chunks(kernel.others);
-  if (kernel.levels.num_leaves > 0) launch_range("varve::add_levels", space, chunks, kernel);
-}
-
 /// sums(i) += others(i): the sum of two neighbouring subtrees of leaves. Index: sum. Reads two numbers and writes one.
 template <class ExecutionSpace, class Scalar>
 struct MergeSubtrees {
+  static constexpr char const* label = "varve::merge_subtrees";
+
   DeviceArray<ExecutionSpace, Scalar> sums;
   ConstDeviceArray<ExecutionSpace, Scalar> others;
 
+  std::size_t num_indices() const { return sums.size(); }
   KOKKOS_FUNCTION void operator()(std::size_t i) const { sums(i) = sums(i) + others(i); }
 };
-
-/// Launches MergeSubtrees. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void merge_subtrees(ExecutionSpace const& space, MergeSubtrees<ExecutionSpace, Scalar> const& kernel) {
-  launch_range("varve::merge_subtrees", space, kernel.sums.size(), kernel);
-}
 
 /// Address of the sums of a subtree, an element of a table. (Kokkos would interpret a View of pointers as a View of
 /// higher rank.)
@@ -145,6 +137,7 @@ struct SumsAddress {
 /// (CPUs: 64, GPUs: one). Reads each number once.
 template <class ExecutionSpace, class Scalar>
 struct AddSubtrees {
+  static constexpr char const* label = "varve::add_subtrees";
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 64 : 1;
   static constexpr int max_waiting = 32; ///< limit of sums on the stack: one for each bit of the number of leaves
 
@@ -152,6 +145,7 @@ struct AddSubtrees {
   ConstDeviceArray<ExecutionSpace, int> merges;               ///< [subtree]
   DeviceArray<ExecutionSpace, Scalar> total;
 
+  std::size_t num_indices() const { return (total.size() + chunk - 1) / chunk; }
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
     Scalar waiting[max_waiting][chunk];
     std::size_t const begin = index * chunk;
@@ -169,24 +163,20 @@ struct AddSubtrees {
   }
 };
 
-/// Launches AddSubtrees. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void add_subtrees(ExecutionSpace const& space, AddSubtrees<ExecutionSpace, Scalar> const& kernel) {
-  constexpr std::size_t chunk = AddSubtrees<ExecutionSpace, Scalar>::chunk;
-  launch_range("varve::add_subtrees", space, (kernel.total.size() + chunk - 1) / chunk, kernel);
-}
-
 /// Stores numbers that another rank has computed: copies them to an array (optional), scatters them to a copy in
 /// another order (optional: the weights by output, which the forward pass reads), and checks that they are finite.
 /// Index: number.
 template <class ExecutionSpace, class Number>
 struct StoreReceived {
+  static constexpr char const* label = "varve::store_received";
+
   ConstDeviceArray<ExecutionSpace, Number> numbers;
   DeviceArray<ExecutionSpace, Number> in_order;           ///< empty: not wanted
   DeviceArray<ExecutionSpace, Number> copies;             ///< empty: not wanted
   ConstDeviceArray<ExecutionSpace, std::uint32_t> places; ///< index of each number in `copies`
   DeviceArray<ExecutionSpace, int> bad;                   ///< one element: set to 1 if a number is not finite
 
+  std::size_t num_indices() const { return numbers.size(); }
   KOKKOS_FUNCTION void operator()(std::size_t i) const {
     Number const number = numbers(i);
     if (in_order.size() != 0) in_order(i) = number;
@@ -195,16 +185,11 @@ struct StoreReceived {
   }
 };
 
-/// Launches StoreReceived. Does not fence.
-template <class ExecutionSpace, class Number>
-void store_received(ExecutionSpace const& space, StoreReceived<ExecutionSpace, Number> const& kernel) {
-  launch_range("varve::store_received", space, kernel.numbers.size(), kernel);
-}
-
 /// totals(first + i) = the sum over all leaves at place places(i), never -0: picks the gradients of edges from the
 /// gradients of all places. Index: a chunk of neighbouring edges (CPUs: 64, GPUs: one). Bound by memory bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct PickLevels {
+  static constexpr char const* label = "varve::pick_levels";
   static constexpr std::size_t chunk = kOnHost<ExecutionSpace> ? 64 : 1;
 
   TreeLevels<ExecutionSpace, Scalar> levels;
@@ -212,6 +197,7 @@ struct PickLevels {
   DeviceArray<ExecutionSpace, Scalar> totals;
   std::size_t first;
 
+  std::size_t num_indices() const { return levels.num_leaves > 0 ? (places.size() + chunk - 1) / chunk : 0; }
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
     std::size_t const begin = index * chunk;
     std::size_t const end = begin + chunk < places.size() ? begin + chunk : places.size();
@@ -222,13 +208,5 @@ struct PickLevels {
     }
   }
 };
-
-/// Launches PickLevels. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void pick_levels(ExecutionSpace const& space, PickLevels<ExecutionSpace, Scalar> const& kernel) {
-  constexpr std::size_t chunk = PickLevels<ExecutionSpace, Scalar>::chunk;
-  if (kernel.levels.num_leaves > 0)
-    launch_range("varve::pick_levels", space, (kernel.places.size() + chunk - 1) / chunk, kernel);
-}
 
 } // namespace varve

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <type_traits>
 
 namespace varve {
 
@@ -228,25 +227,6 @@ struct OutputErrorOnHost {
     given.template answer<kind, is_weighted>(team.league_rank() / given.links, team.league_rank() % given.links);
   }
 };
-
-/// Launches OutputErrorOnHost. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void output_error_on_host(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> given) {
-  if (given.num_positions == 0 || given.num_outputs == 0) return;
-  given.links = with_links<ExecutionSpace, Scalar>(given.num_positions, [](auto links) { return +links; });
-  auto const launch = [&](auto const& kernel) {
-    using Kernel = std::decay_t<decltype(kernel)>;
-    typename Kernel::Policy const policy(space, given.num_leaves() * given.links, 1, 1);
-    launch_teams("varve::output_error", policy, kernel);
-  };
-  with_kind(given.loss, [&](auto kind) {
-    if (given.weights.size() == 0) {
-      launch(OutputErrorOnHost<ExecutionSpace, Scalar, decltype(kind)::value, false>{given});
-    } else {
-      launch(OutputErrorOnHost<ExecutionSpace, Scalar, decltype(kind)::value, true>{given});
-    }
-  });
-}
 
 /// Computes the same as OutputErrorOnHost, on GPUs.
 /// league: groups of eight samples; team threads: samples x outputs, 128 outputs at a time, or with fewer outputs the
@@ -485,28 +465,30 @@ private:
   }
 };
 
-/// Launches OutputErrorOnGpu. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void output_error_on_gpu(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
-  if (given.num_positions == 0 || given.num_outputs == 0) return;
-  with_kind(given.loss, [&](auto kind) {
-    using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
-    int const rows =
-        static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::max_rows))));
-    int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
-    typename Kernel::Policy policy(space, given.num_leaves() * Kernel::groups_per_line, num_threads);
-    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(num_threads)) + 64));
-    launch_teams("varve::output_error", policy, Kernel{given});
-  });
-}
-
 /// Launches the kernel of the execution space. Does not fence.
 template <class ExecutionSpace, class Scalar>
-void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> const& given) {
+void output_error(ExecutionSpace const& space, OutputError<ExecutionSpace, Scalar> given) {
+  if (given.num_positions == 0 || given.num_outputs == 0) return;
   if constexpr (kOnHost<ExecutionSpace>) {
-    output_error_on_host(space, given);
+    given.links = with_links<ExecutionSpace, Scalar>(given.num_positions, [](auto links) { return +links; });
+    Kokkos::TeamPolicy<ExecutionSpace> const policy(space, given.num_leaves() * given.links, 1, 1);
+    with_kind(given.loss, [&](auto kind) {
+      if (given.weights.size() == 0) {
+        launch_teams("varve::output_error", policy, OutputErrorOnHost<ExecutionSpace, Scalar, kind, false>{given});
+      } else {
+        launch_teams("varve::output_error", policy, OutputErrorOnHost<ExecutionSpace, Scalar, kind, true>{given});
+      }
+    });
   } else {
-    output_error_on_gpu(space, given);
+    with_kind(given.loss, [&](auto kind) {
+      using Kernel = OutputErrorOnGpu<ExecutionSpace, Scalar, decltype(kind)::value>;
+      int const rows =
+          static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(given.num_outputs, +Kernel::max_rows))));
+      int const num_threads = std::max(rows, 4) * Kernel::num_lanes; // whole warps
+      int const teams = given.num_leaves() * Kernel::groups_per_line;
+      launch_teams("varve::output_error", typename Kernel::Policy(space, teams, num_threads), Kernel{given}, 0,
+                   Kernel::scratch_bytes(num_threads) + 64);
+    });
   }
 }
 

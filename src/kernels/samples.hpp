@@ -1,14 +1,16 @@
 #pragma once
 
 #include "core/execution.hpp"
+#include "core/sha256_block.hpp"
 #include "core/types.hpp"
 #include "core/views.hpp"
 #include "kernels/tile.hpp"
 #include "kernels/tuning.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace varve {
 
@@ -108,9 +110,9 @@ void expand_samples(ExecutionSpace const& space, DeviceSamples<ExecutionSpace, t
   using Kernel = ExpandSamples<ExecutionSpace, Tile>;
   int const tiles = num_tiles(samples.num_samples, Tile::num_samples);
   if (tiles == 0) return;
-  typename Kernel::Policy policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size);
-  policy.set_scratch_size(Tune::expand_level, Kokkos::PerTeam(Tune::expand_bytes + 128));
-  launch_teams("varve::expand_samples", policy, Kernel{samples, target});
+  launch_teams("varve::expand_samples",
+               typename Kernel::Policy(space, Tune::league_size(num_processors(space), tiles), +Kernel::team_size),
+               Kernel{samples, target}, Tune::expand_level, Tune::expand_bytes + 128);
 }
 
 /// The last activations of the samples of a batch, most of which are in a panel.
@@ -136,6 +138,90 @@ struct LastActivations {
   }
 };
 
+/// SHA-256 of 32-bit numbers as they lie in memory, byte after byte.
+class WordHash {
+public:
+  KOKKOS_FUNCTION void add(std::uint32_t number) {
+    block_[num_words_++ % 16] = reversed(number);
+    if (num_words_ % 16 == 0) state_.add(block_);
+  }
+  KOKKOS_FUNCTION void add(std::uint64_t number) {
+    add(static_cast<std::uint32_t>(number));
+    add(static_cast<std::uint32_t>(number >> 32U));
+  }
+
+  /// Writes the hash as eight numbers; nothing may be added afterwards.
+  KOKKOS_FUNCTION void finish(std::uint32_t* digest) {
+    std::uint64_t const num_bits = num_words_ * 32;
+    add(std::uint32_t{0x80});
+    while (num_words_ % 16 != 14) add(std::uint32_t{0});
+    add(reversed(static_cast<std::uint32_t>(num_bits >> 32U)));
+    add(reversed(static_cast<std::uint32_t>(num_bits)));
+    for (int word = 0; word < 8; ++word) digest[word] = reversed(state_.words[word]);
+  }
+
+private:
+  KOKKOS_FUNCTION static std::uint32_t reversed(std::uint32_t word) {
+    return word << 24U | (word << 8U & 0xff0000U) | (word >> 8U & 0xff00U) | word >> 24U;
+  }
+
+  Sha256State state_;
+  std::uint32_t block_[16]{};
+  std::uint64_t num_words_ = 0;
+};
+
+/// digests(s) = SampleLeaves::output (receipts/digests.hpp) of sample s, eight numbers: the hash of its number, of the
+/// count and the places of its nonzero last activations, and of these, in double; one stands for all if all are equal.
+/// Index: sample. Reads the activations of each live sample three times, and hashes 4 to 12 bytes of each, one after
+/// the other: with few live samples bound by the latency of that chain.
+template <class Scalar>
+struct DigestOutputs {
+  LastActivations<Scalar> source;
+  std::uint64_t first_sample;
+  int num_outputs;
+  ArrayView<std::uint32_t> digests; ///< [sample][8]
+
+  KOKKOS_FUNCTION void operator()(std::size_t sample) const {
+    int const end = source.ends(sample);
+    std::uint64_t count = 0;
+    bool are_equal = true;
+    Scalar one = 0;
+    for_each_nonzero(end, [&](int, Scalar number) {
+      if (count++ == 0) one = number;
+      are_equal = are_equal && number == one;
+    });
+    WordHash hash;
+    for (std::uint32_t const word : {0x72617600U, 0x6f206576U, 0x75707475U, 0x0a312074U}) // "\0varve output 1\n"
+      hash.add(word);
+    hash.add(first_sample + sample);
+    hash.add(count);
+    for_each_nonzero(end, [&](int output, Scalar) { hash.add(static_cast<std::uint32_t>(output)); });
+    bool is_first = true;
+    for_each_nonzero(end, [&](int, Scalar number) {
+      if (is_first || !are_equal) hash.add(Kokkos::bit_cast<std::uint64_t>(static_cast<double>(number)));
+      is_first = false;
+    });
+    hash.finish(&digests(8 * sample));
+  }
+
+private:
+  /// Calls work(output, number) for the nonzero last activations of a sample, eight of which are read at a time.
+  template <class Work>
+  KOKKOS_FORCEINLINE_FUNCTION void for_each_nonzero(int end, Work const& work) const {
+    constexpr int at_a_time = 8;
+    if (end == LastActivations<Scalar>::is_dead) return;
+    for (int first = 0; first < num_outputs; first += at_a_time) {
+      Scalar numbers[at_a_time];
+      VARVE_UNROLL
+      for (int i = 0; i < at_a_time; ++i)
+        numbers[i] = first + i < num_outputs ? source.number(end, static_cast<std::size_t>(first + i)) : Scalar(0);
+      for (int i = 0; i < at_a_time; ++i) {
+        if (numbers[i] != Scalar(0)) work(first + i, numbers[i]);
+      }
+    }
+  }
+};
+
 /// Transposes samples of a panel to rows: rows(p, output) = the last activation of the sample at position first + p.
 /// Index: element of `rows`. Reads and writes each activation once.
 template <class Scalar>
@@ -151,7 +237,7 @@ struct GatherRows {
   }
 };
 
-/// Sum of the fingerprints of all nonzero activations (network/activations.hpp). Index i: the sample first_sample +
+/// Sum of the fingerprints of all nonzero activations (network/sample_set.hpp). Index i: the sample first_sample +
 /// ids(i), at position positions(i) of the panel.
 template <class ExecutionSpace, class Scalar>
 struct HashActivations {
@@ -207,12 +293,5 @@ struct Widen {
 
   KOKKOS_FUNCTION void operator()(std::size_t i) const { to(i) = static_cast<Wide>(from(i)); }
 };
-
-/// Launches Widen. Does not fence.
-template <class ExecutionSpace, class Narrow, class Wide>
-void widen(ExecutionSpace const& space, ArrayView<Narrow const> const& from, ArrayView<Wide> const& to,
-           std::size_t count) {
-  launch_range("varve::widen_numbers", space, count, Widen<Narrow, Wide>{from, to});
-}
 
 } // namespace varve

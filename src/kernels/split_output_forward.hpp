@@ -268,9 +268,9 @@ void split_output_forward(ExecutionSpace const& space, Format const& layer,
                                   static_cast<int>(std::clamp(room / bytes_of_tile, 1.0, double{Kernel::max_tiles})));
   int const groups = (tiles + share.tiles - 1) / share.tiles;
   int const num_parts = (slices + share.slices - 1) / share.slices;
-  typename Kernel::Policy policy(space, groups * num_parts, +Kernel::team_size);
-  policy.set_scratch_size(Tune::spread_level, Kokkos::PerTeam(static_cast<int>(bytes(share.tiles)) + 128));
-  launch_teams("varve::split_output_forward", policy, Kernel{edges, pass, share.tiles, share.slices, num_parts});
+  launch_teams("varve::split_output_forward", typename Kernel::Policy(space, groups * num_parts, +Kernel::team_size),
+               Kernel{edges, pass, share.tiles, share.slices, num_parts}, Tune::spread_level,
+               static_cast<std::size_t>(bytes(share.tiles)) + 128);
 }
 
 } // namespace varve

@@ -519,10 +519,10 @@ void split_output_dense(ExecutionSpace const& space, Format const& layer,
   auto const edges = layer.edges();
   if (pass.max_samples == 0 || edges.num_blocks() == 0) return;
   Kernel const kernel(edges, pass);
-  typename Kernel::Policy policy(space, edges.num_blocks(), +Kernel::team_size);
-  auto const bytes = kernel.scratch_size() * static_cast<int>(sizeof(typename Tile::Scalar));
-  policy.set_scratch_size(Kernel::Tune::spread_level, Kokkos::PerTeam(bytes + 128));
-  launch_teams("varve::split_output_forward_dense", policy, kernel);
+  launch_teams("varve::split_output_forward_dense",
+               typename Kernel::Policy(space, edges.num_blocks(), +Kernel::team_size), kernel,
+               Kernel::Tune::spread_level,
+               static_cast<std::size_t>(kernel.scratch_size()) * sizeof(typename Tile::Scalar) + 128);
 }
 
 } // namespace varve

@@ -184,11 +184,9 @@ template <class Kernel, class ExecutionSpace>
 void launch_staged(ExecutionSpace const& space, Kernel const& kernel, int tiles) {
   using Tune = typename Kernel::Tune;
   auto const& layer = kernel.layer;
-  typename Kernel::Policy policy(space, Tune::staged_league_size(num_processors(space), tiles, layer.num_stages),
-                                 +Kernel::team_size);
-  policy.set_scratch_size(Tune::staged_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_inputs)) + 128));
-  launch_teams("varve::staged_forward", policy, kernel);
+  int const teams = Tune::staged_league_size(num_processors(space), tiles, layer.num_stages);
+  launch_teams("varve::staged_forward", typename Kernel::Policy(space, teams, +Kernel::team_size), kernel,
+               Tune::staged_level, Kernel::scratch_bytes(layer.max_inputs) + 128);
 }
 
 /// Launches StagedForward for one layer. It copies ahead on NVIDIA GPUs with asynchronous copies, if a multiprocessor

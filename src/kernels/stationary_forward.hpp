@@ -284,10 +284,10 @@ void launch_stationary(std::string const& label, ExecutionSpace const& space, Fo
   if (tiles == 0 || edges.num_blocks() == 0) return;
   int const num_groups = (edges.num_blocks() + Kernel::blocks_per_group - 1) / Kernel::blocks_per_group;
   int const num_parts = std::clamp(Kernel::Tune::stationary_teams(num_processors(space)) / num_groups, 1, tiles);
-  typename Kernel::Policy policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size, Tile::num_lanes);
-  policy.set_scratch_size(Kernel::Tune::stationary_level,
-                          Kokkos::PerTeam(static_cast<int>(Kernel::scratch_bytes(layer.max_chunks)) + 32));
-  launch_teams(label, policy, Kernel{edges, pass, layer.max_chunks, bits});
+  typename Kernel::Policy const policy(space, num_groups * num_parts, Kernel::Tune::stationary_team_size,
+                                       Tile::num_lanes);
+  launch_teams(label, policy, Kernel{edges, pass, layer.max_chunks, bits}, Kernel::Tune::stationary_level,
+               Kernel::scratch_bytes(layer.max_chunks) + 32);
 }
 
 } // namespace detail

@@ -210,7 +210,7 @@ private:
 
 /// Partial sums of the binary tree over leaves, as a binary counter: after n leaves of a run, level k holds the sum of
 /// 2^k leaves if bit k of n is set. Array: [run of leaves][level][sum]. Kernels for GPUs may count the halves of leaves
-/// (kernels/line_half.hpp), which are subtrees, as leaves.
+/// (kernels/trained_forward.hpp), which are subtrees, as leaves.
 template <class ExecutionSpace, class Scalar>
 struct TreeLevels {
   DeviceArray<ExecutionSpace, Scalar> sums;

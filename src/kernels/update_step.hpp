@@ -14,6 +14,7 @@ namespace varve {
 /// store another cache line of a CPU. Reads and writes each weight once. Bound by bandwidth.
 template <class ExecutionSpace, class Scalar>
 struct TransposeWeights {
+  static constexpr char const* label = "varve::transpose_weights";
   static constexpr std::size_t width = 16;
   static constexpr std::size_t height = 64; ///< adjacent numbers that are written to one row, mostly in one page
 
@@ -22,9 +23,9 @@ struct TransposeWeights {
   std::size_t num_inputs, num_outputs;
   std::size_t first, last;
 
-  std::size_t first_input() const { return first / num_outputs; }
-  std::size_t num_blocks() const {
-    std::size_t const inputs = (last + num_outputs - 1) / num_outputs - first_input();
+  std::size_t num_indices() const {
+    if (first >= last) return 0;
+    std::size_t const inputs = (last + num_outputs - 1) / num_outputs - first / num_outputs;
     return (inputs + height - 1) / height * ((num_outputs + width - 1) / width);
   }
 
@@ -61,12 +62,6 @@ private:
   }
 };
 
-/// Launches TransposeWeights. Does not fence.
-template <class ExecutionSpace, class Scalar>
-void transpose_weights(ExecutionSpace const& space, TransposeWeights<ExecutionSpace, Scalar> const& kernel) {
-  if (kernel.first < kernel.last) launch_range("varve::transpose_weights", space, kernel.num_blocks(), kernel);
-}
-
 /// One optimizer step of one number and its moments, from the sum of its gradients; network/optimizer.hpp has the
 /// formulas. Each fma is explicit: if compilers contracted, weights would differ between backends.
 template <OptimizerKind Kind, class Number>
@@ -95,6 +90,7 @@ KOKKOS_FORCEINLINE_FUNCTION void follow(UpdateFactors<Number> const& factors, Nu
 /// forward pass reads. Reads and writes each number and its moments once.
 template <class ExecutionSpace, class Number, class Sum>
 struct UpdateStep {
+  static constexpr char const* label = "varve::update_step";
   static constexpr int chunk = kOnHost<ExecutionSpace> ? 16 : 1;
 
   DeviceArray<ExecutionSpace, Number> numbers;
@@ -106,6 +102,7 @@ struct UpdateStep {
   UpdateFactors<Number> factors;
   OptimizerKind kind;
 
+  std::size_t num_indices() const { return (numbers.size() + chunk - 1) / chunk; }
   KOKKOS_FUNCTION void operator()(std::size_t index) const {
     std::size_t const begin = index * chunk;
     if (begin + chunk <= numbers.size()) {
@@ -186,12 +183,5 @@ private:
       for (int i = 0; i < length; ++i) copies(places(begin + static_cast<std::size_t>(i))) = all.number[i];
   }
 };
-
-/// Launches UpdateStep. Does not fence.
-template <class ExecutionSpace, class Number, class Sum>
-void update_step(ExecutionSpace const& space, UpdateStep<ExecutionSpace, Number, Sum> const& kernel) {
-  constexpr std::size_t chunk = UpdateStep<ExecutionSpace, Number, Sum>::chunk;
-  launch_range("varve::update_step", space, (kernel.numbers.size() + chunk - 1) / chunk, kernel);
-}
 
 } // namespace varve

@@ -11,13 +11,9 @@ namespace {
 
 /// Names of formats or kernels that can be asked for, after "auto".
 template <class Entries>
-std::vector<std::string> names_of(Entries const& entries) {
-  std::vector<std::string> names = {"auto"};
-  for (auto const& entry : entries) {
-    if constexpr (requires { entry.can_be_asked_for; })
-      if (!entry.can_be_asked_for) continue;
-    names.emplace_back(entry.option);
-  }
+std::vector<std::string> auto_or(Entries const& entries) {
+  auto names = names_of(entries);
+  names.insert(names.begin(), "auto");
   return names;
 }
 
@@ -55,13 +51,13 @@ std::array<EngineOption, 5> const options = {{
      "varve, or another one for comparison"},
     {"formats", "formats", nullptr, &NamedOptions::formats,
      [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
-     [] { return names_of(all_formats); }, "formats in which layers may be stored, with commas between"},
+     [] { return auto_or(all_formats); }, "formats in which layers may be stored, with commas between"},
     {"kernel", "kernel", nullptr, &NamedOptions::kernel,
      [](InferenceOptions& engine, std::string const& value) {
        engine.kernel.reset();
        if (value != "auto") engine.kernel = parse_kernel(value);
      },
-     [] { return names_of(all_kernels); }, "use this kernel for every layer that supports it (auto: chosen per layer)"},
+     [] { return auto_or(all_kernels); }, "use this kernel for every layer that supports it (auto: chosen per layer)"},
 }};
 
 } // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -86,10 +85,15 @@ inline ActivationEntry const* find_activation(std::string_view name) {
   return found == all_activations.end() ? nullptr : &*found;
 }
 
-/// All names.
-inline std::vector<std::string> activation_names() {
+/// The names of the entries of a table, such as all_activations, that users can ask for.
+template <class Entries>
+std::vector<std::string> names_of(Entries const& entries) {
   std::vector<std::string> names;
-  for (auto const& entry : all_activations) names.emplace_back(entry.name);
+  for (auto const& entry : entries) {
+    if constexpr (requires { entry.can_be_asked_for; })
+      if (!entry.can_be_asked_for) continue;
+    names.emplace_back(entry.name);
+  }
   return names;
 }
 

@@ -3,9 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 
-#include <algorithm>
 #include <system_error>
-#include <utility>
 
 namespace varve {
 

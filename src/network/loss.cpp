@@ -2,12 +2,11 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "network/activation.hpp"
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace varve {
 
@@ -21,18 +20,12 @@ void require_classes(Labels const& labels, std::size_t num_classes, std::string 
                                static_cast<long long>(num_classes) - 1, num_classes));
 }
 
-std::vector<std::string> loss_names() {
-  std::vector<std::string> names;
-  for (auto const& entry : all_losses) names.emplace_back(entry.name);
-  return names;
-}
-
 Loss parse_loss(std::string const& name, double delta) {
   if (!(delta > 0.0 && std::isfinite(delta)))
     throw UsageError(fmt::format("delta of the loss huber is {}, expected a positive number", delta));
   for (auto const& entry : all_losses)
     if (name == entry.name) return {entry.kind, delta};
-  throw UsageError(fmt::format("there is no loss '{}'; there are: {}", name, fmt::join(loss_names(), ", ")));
+  throw UsageError(fmt::format("there is no loss '{}'; there are: {}", name, fmt::join(names_of(all_losses), ", ")));
 }
 
 void require_targets(SparseMatrix const& targets, Loss const& loss, std::string const& place,

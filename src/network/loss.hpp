@@ -153,9 +153,6 @@ private:
 /// The name: "cross-entropy", "mean-square", "logistic" or "huber".
 inline std::string to_string(Loss const& loss) { return entry_of(loss).name; }
 
-/// All names.
-std::vector<std::string> loss_names();
-
 /// The loss with this name. Throws UsageError if there is none, or unless delta is a positive number.
 Loss parse_loss(std::string const& name, double delta = 1.0);
 

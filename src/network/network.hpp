@@ -8,9 +8,12 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace varve {
+
+class SampleBatch;
 
 /// One layer: next(j) = activation(sum over edges (j, i) of weight(j, i) * previous(i) + bias(j)).
 struct Layer {
@@ -81,6 +84,29 @@ Network load(NetworkSource const& source);
 /// Throws InputError unless layer `number` takes `outputs_before` inputs.
 void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number);
 
+/// Throws InputError if a weight or bias of layer `number` (from 0) rounds to infinity in this precision. The message
+/// names `network`, the layer and the value.
+void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network);
+
+/// Throws InputError if a value rounds to infinity in this precision. The message names `input`, the sample (from 1)
+/// and the value.
+void require_representable(SampleBatch const& samples, Precision precision, std::string const& input);
+
+/// A network that checks each layer with require_representable() when it is read. The source must outlive this object.
+class RepresentableNetwork final : public NetworkSource {
+public:
+  RepresentableNetwork(NetworkSource const& source, Precision precision) : source_(source), precision_(precision) {}
+
+  std::string name() const override { return source_.name(); }
+  std::size_t num_layers() const override { return source_.num_layers(); }
+  Layer layer(std::size_t number) const override;
+  void before_layer() const override { source_.before_layer(); }
+
+private:
+  NetworkSource const& source_;
+  Precision precision_;
+};
+
 /// A hash of the bits of all weights and biases (as doubles), each with its layer and place (weights: output and
 /// input): a sum modulo 2^64. Networks with equal numbers of neurons and equal hashes have equal edges, weights and
 /// biases, up to collisions of 64 bits.
@@ -96,18 +122,10 @@ inline constexpr double kChallengeWeight = 1.0 / 16.0;
 /// Bias of every neuron in the challenge's networks of this width; nullopt if the challenge has no network of this
 /// width.
 constexpr std::optional<double> challenge_bias(std::size_t neurons) {
-  switch (neurons) {
-  case 1024:
-    return -0.30;
-  case 4096:
-    return -0.35;
-  case 16384:
-    return -0.40;
-  case 65536:
-    return -0.45;
-  default:
-    return std::nullopt;
-  }
+  constexpr std::pair<std::size_t, double> biases[] = {{1024, -0.30}, {4096, -0.35}, {16384, -0.40}, {65536, -0.45}};
+  for (auto const& [width, bias] : biases)
+    if (width == neurons) return bias;
+  return std::nullopt;
 }
 
 } // namespace varve

@@ -21,16 +21,11 @@ double power(double base, std::uint64_t exponent) {
 
 } // namespace
 
-std::vector<std::string> optimizer_names() {
-  std::vector<std::string> names;
-  for (auto const& entry : all_optimizers) names.emplace_back(entry.name);
-  return names;
-}
-
 OptimizerKind parse_optimizer(std::string const& name) {
   for (auto const& entry : all_optimizers)
     if (name == entry.name) return entry.kind;
-  throw UsageError(fmt::format("there is no optimizer '{}'; there are: {}", name, fmt::join(optimizer_names(), ", ")));
+  throw UsageError(
+      fmt::format("there is no optimizer '{}'; there are: {}", name, fmt::join(names_of(all_optimizers), ", ")));
 }
 
 void require_valid(Optimizer const& optimizer) {

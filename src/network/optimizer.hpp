@@ -47,9 +47,6 @@ static_assert(std::ranges::all_of(all_optimizers, [](auto const& entry) { return
 /// The name: "sgd", "momentum", "nesterov", "adam" or "adamw".
 inline std::string to_string(OptimizerKind kind) { return entry_of(kind).name; }
 
-/// All names.
-std::vector<std::string> optimizer_names();
-
 /// The optimizer with this name. Throws UsageError if there is none.
 OptimizerKind parse_optimizer(std::string const& name);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <compare>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 namespace varve {
@@ -127,29 +126,12 @@ private:
   std::vector<std::size_t> sizes_; ///< sizes of the levels before the last add()
 };
 
-/// The outputs that are not in a cone yet.
-class OpenOutputs {
-public:
-  explicit OpenOutputs(std::size_t count) : is_open_(count, true) {}
-  bool is_open(NeuronIndex output) const { return is_open_[output]; }
-  void close(NeuronIndex output) { is_open_[output] = false; }
-  /// The lowest open output, or the number of outputs if none is open.
-  std::size_t first() {
-    while (first_ < is_open_.size() && !is_open_[first_]) ++first_;
-    return first_;
-  }
-
-private:
-  std::vector<bool> is_open_;
-  std::size_t first_ = 0;
-};
-
 /// Open outputs that depend on a neuron of the cone. The nearest brings the fewest new neurons.
 class ConeCandidates {
 public:
-  /// Both must outlive this object.
-  ConeCandidates(ConeLevels const& levels, OpenOutputs const& open)
-      : levels_(levels), open_(open), seen_(levels), num_before_(levels.num_levels()) {}
+  /// is_open: whether each output is in no cone yet. Both must outlive this object.
+  ConeCandidates(ConeLevels const& levels, std::vector<bool> const& is_open)
+      : levels_(levels), is_open_(is_open), seen_(levels), num_before_(levels.num_levels()) {}
 
   void clear() {
     seen_.clear();
@@ -170,7 +152,7 @@ public:
     }
     auto const& outputs = seen_[num_before_.size() - 1];
     for (std::size_t i = num_before_.back(); i < outputs.size() && candidates_.size() < max_candidates; ++i)
-      if (open_.is_open(outputs[i])) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
+      if (is_open_[outputs[i]]) candidates_.push_back({0, outputs[i]}); // 0: nearest() examines it first
   }
 
   /// The candidate that brings the fewest new neurons, the lowest of equal ones; nullopt if none fits. Examines only
@@ -178,7 +160,7 @@ public:
   std::optional<NeuronIndex> nearest(GrowingCone& cone) {
     constexpr std::size_t looked_at = 24;
     constexpr std::size_t does_not_fit = std::numeric_limits<std::size_t>::max();
-    std::erase_if(candidates_, [&](Candidate const& candidate) { return !open_.is_open(candidate.output); });
+    std::erase_if(candidates_, [&](Candidate const& candidate) { return !is_open_[candidate.output]; });
     auto const count = std::min(looked_at, candidates_.size());
     std::ranges::nth_element(candidates_, candidates_.begin() + static_cast<std::ptrdiff_t>(count));
     for (std::size_t i = 0; i < count; ++i) {
@@ -199,28 +181,10 @@ private:
   };
 
   ConeLevels const& levels_;
-  OpenOutputs const& open_;
+  std::vector<bool> const& is_open_;
   std::vector<Candidate> candidates_;
   NeuronSets seen_; ///< neurons that depend on one of the cone
   std::vector<std::size_t> num_before_;
-};
-
-/// The free slots.
-class ConeSlots {
-public:
-  explicit ConeSlots(std::size_t count) : num_slots_(count) {}
-  std::uint16_t take() {
-    if (free_.empty()) return static_cast<std::uint16_t>(num_slots_++);
-    std::uint16_t const slot = free_.back();
-    free_.pop_back();
-    return slot;
-  }
-  void give_back(std::uint16_t slot) { free_.push_back(slot); }
-  std::size_t num_slots() const { return num_slots_; }
-
-private:
-  std::size_t num_slots_;
-  std::vector<std::uint16_t> free_;
 };
 
 /// Turns the neurons of a cone into steps. In each layer, neurons that free the most slots come first.
@@ -239,11 +203,12 @@ public:
     Cone cone;
     cone.inputs = members.members(0);
     std::ranges::sort(cone.inputs);
-    ConeSlots slots(cone.inputs.size());
+    num_slots_ = cone.inputs.size();
+    free_slots_.clear();
     for (std::size_t i = 0; i < cone.inputs.size(); ++i) slot_of_[0][cone.inputs[i]] = static_cast<std::uint16_t>(i);
     for (std::size_t level = 1; level < levels_.num_levels(); ++level) {
-      schedule_level(level, members.members(level), slots, cone);
-      if (slots.num_slots() > limits_.max_slots || cone.num_rounds > limits_.max_rounds) return std::nullopt;
+      schedule_level(level, members.members(level), cone);
+      if (num_slots_ > limits_.max_slots || cone.num_rounds > limits_.max_rounds) return std::nullopt;
     }
     cone.outputs = members.outputs();
     std::ranges::sort(cone.outputs);
@@ -252,7 +217,7 @@ public:
   }
 
 private:
-  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, ConeSlots& slots, Cone& cone) {
+  void schedule_level(std::size_t level, std::vector<NeuronIndex> left, Cone& cone) {
     std::ranges::sort(left);
     auto& readers = num_readers_[level - 1];
     for (NeuronIndex const neuron : left) {
@@ -268,12 +233,19 @@ private:
       for (std::size_t step = first; step < cone.steps.size(); ++step)
         longest = std::max(longest, levels_.inputs(level, cone.steps[step].neuron).size());
       cone.num_rounds += (longest + 1) / 2;
-      for (std::uint16_t const slot : freed) slots.give_back(slot);
+      free_slots_.insert(free_slots_.end(), freed.begin(), freed.end());
       for (std::size_t step = first; step < cone.steps.size(); ++step) {
-        cone.steps[step].target = slots.take();
+        cone.steps[step].target = take_slot();
         slot_of_[level][cone.steps[step].neuron] = cone.steps[step].target;
       }
     }
+  }
+
+  std::uint16_t take_slot() {
+    if (free_slots_.empty()) return static_cast<std::uint16_t>(num_slots_++);
+    std::uint16_t const slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
   }
 
   /// Removes and returns the neuron that reads the most values for the last time, the first of equal ones.
@@ -304,6 +276,8 @@ private:
   ConeLevels const& levels_;
   ConeLimits limits_;
   std::vector<std::vector<std::uint16_t>> slot_of_; ///< [level][neuron]: slot in the present cone
+  std::size_t num_slots_ = 0;                       ///< slots of the present cone
+  std::vector<std::uint16_t> free_slots_;           ///< those of them that hold no value
   std::vector<std::vector<int>> num_readers_;       ///< [level][neuron]: readers not scheduled yet; 0 between cones
 };
 
@@ -316,19 +290,21 @@ std::optional<ConeRun> find_cones_of_width(ConeLevels const& levels, std::size_t
   std::size_t num_steps = 0;
   std::size_t num_outputs = 0;
   std::size_t const all_outputs = levels.size(levels.num_levels() - 1);
-  OpenOutputs open(all_outputs);
-  ConeCandidates candidates(levels, open);
+  std::vector<bool> is_open(all_outputs, true);
+  std::size_t first_open = 0; // all_outputs if none is
+  ConeCandidates candidates(levels, is_open);
   GrowingCone cone(levels, max_width);
   ConeScheduler scheduler(levels, limits);
-  while (open.first() < all_outputs) {
+  while (first_open < all_outputs) {
     cone.clear();
     candidates.clear();
     for (;;) {
       auto next = candidates.nearest(cone);
       // Without a candidate, begin another component, if there is room.
-      if (!next && open.first() < all_outputs) next = static_cast<NeuronIndex>(open.first());
+      if (!next && first_open < all_outputs) next = static_cast<NeuronIndex>(first_open);
       if (!next || !cone.add(*next)) break;
-      open.close(*next);
+      is_open[*next] = false;
+      while (first_open < all_outputs && !is_open[first_open]) ++first_open;
       candidates.learn(cone);
     }
     if (cone.outputs().empty()) return std::nullopt;
@@ -365,16 +341,6 @@ std::vector<ConeRun> runs_from(std::span<Layer const> layers, ConeLimits limits)
 
 } // namespace
 
-std::size_t ConeRun::num_steps() const {
-  return std::accumulate(cones.begin(), cones.end(), std::size_t(0),
-                         [](std::size_t sum, Cone const& cone) { return sum + cone.steps.size(); });
-}
-
-std::size_t ConeRun::num_inputs() const {
-  return std::accumulate(cones.begin(), cones.end(), std::size_t(0),
-                         [](std::size_t sum, Cone const& cone) { return sum + cone.inputs.size(); });
-}
-
 double ConeRun::cost() const {
   double cost = 0.0;
   for (Cone const& cone : cones) {
@@ -404,7 +370,7 @@ std::optional<ConeRun> find_cones(std::span<Layer const> layers, ConeLimits limi
   return std::nullopt;
 }
 
-std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost) {
+std::vector<ConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost) {
   std::vector<std::vector<ConeRun>> runs(layers.size()); // runs[i][n - 1]: n layers from layer i on
   for_each_on_host_threads(layers.size(),
                            [&](std::size_t first) { runs[first] = runs_from(layers.subspan(first), limits); });
@@ -425,10 +391,12 @@ std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLi
       how[first + count] = count;
     }
   }
-  std::vector<PlacedConeRun> placed;
+  std::vector<ConeRun> placed;
   for (std::size_t last = layers.size(); last > 0; last -= std::max<std::size_t>(1, how[last])) {
     std::size_t const count = how[last];
-    if (count > 0) placed.push_back({last - count, std::move(runs[last - count][count - 1])});
+    if (count == 0) continue;
+    placed.push_back(std::move(runs[last - count][count - 1]));
+    placed.back().first_layer = last - count;
   }
   std::ranges::reverse(placed);
   return placed;

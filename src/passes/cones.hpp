@@ -41,9 +41,7 @@ struct ConeLimits {
 struct ConeRun {
   std::size_t num_layers = 0;
   std::vector<Cone> cones;
-
-  std::size_t num_steps() const;
-  std::size_t num_inputs() const; ///< inputs of all cones together
+  std::size_t first_layer = 0; ///< of those among which the run was chosen
 
   /// Time by a simple model, in units of moving one activation of the run's inputs or outputs through memory.
   double cost() const;
@@ -56,14 +54,8 @@ bool suits_cones(Layer const& layer);
 /// nullopt if the cone of a single output exceeds the limits, or if most neurons would be computed more than twice.
 std::optional<ConeRun> find_cones(std::span<Layer const> layers, ConeLimits limits);
 
-/// A run of cones and the number of its first layer.
-struct PlacedConeRun {
-  std::size_t first_layer;
-  ConeRun run;
-};
-
 /// Chooses runs of cones among consecutive layers so that the total cost is least, and returns them in order. Layers in
 /// no run are left to other kernels, whose cost is modelled as `other_cost` per output, in units of ConeRun::cost().
-std::vector<PlacedConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost);
+std::vector<ConeRun> place_cone_runs(std::span<Layer const> layers, ConeLimits limits, double other_cost);
 
 } // namespace varve

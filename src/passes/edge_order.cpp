@@ -5,10 +5,8 @@
 #include "passes/output_order.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <utility>
 
 namespace varve {
@@ -212,10 +210,11 @@ std::vector<NeuronIndex> balance_edges(SparseMatrix& weights) {
 bool suits_balanced_edges(SparseMatrix const& weights) {
   constexpr std::size_t narrowest = 257; // tiles of narrower layers have lines of 128 bytes and no conflicts
   constexpr EdgeOffset fewest_edges = 8; // per output; sliced ELL would pad fewer edges to this number
+  constexpr double densest = 0.35;       // denser layers may be computed as dense ones, which have no bank conflicts
   std::size_t const width = std::max(weights.num_rows, weights.num_columns);
   if (width < narrowest || width > kWidestInLargeScratch) return false;
   double const possible_edges = static_cast<double>(weights.num_rows) * static_cast<double>(weights.num_columns);
-  if (static_cast<double>(weights.num_entries()) > kDensestBalanced * possible_edges) return false;
+  if (static_cast<double>(weights.num_entries()) > densest * possible_edges) return false;
   if (weights.num_entries() < fewest_edges * weights.num_rows) return false;
   // Blocks are at least as fast as single outputs if they store no more weights per edge than this: measured on CPUs
   // for blocks of four, on GPUs for blocks of eight (see tuning.hpp).

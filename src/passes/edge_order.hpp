@@ -71,10 +71,6 @@ inline constexpr std::size_t kWidestInLargeScratch = 4096;
 /// that outputs do not share so many inputs that blocks of outputs, which read each input once, are faster anyway.
 bool suits_balanced_edges(SparseMatrix const& weights);
 
-/// Density up to which edges are reordered. Denser layers keep ascending edges, so that they may be computed as dense
-/// ones (formats/dense_blocks.hpp), which have no bank conflicts.
-inline constexpr double kDensestBalanced = 0.35;
-
 /// The number of reads of each bank of passes/edge_order.hpp.
 using BankCounts = std::array<int, kNumBanks>;
 

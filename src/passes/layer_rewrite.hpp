@@ -105,19 +105,13 @@ struct RewrittenLayer {
 ///   - fold_constants: outputs without edges become constants, activation(bias).
 ///   - merge_neurons: outputs with equal inputs, weights and bias, bit for bit, are merged into the first of them.
 /// `firsts` are firsts_of_equals() the layer, or none to merge nothing.
-/// The result is canonical, see make_canonical(). Returns nullopt if a sum of weights or a bias exceeds float's range:
-/// then the previous layer must stay as it was.
+/// The result is canonical: equal weights and equal biases are stored once. Returns nullopt if a sum of weights or a
+/// bias exceeds float's range: then the previous layer must stay as it was.
 std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firsts, NeuronMap const& inputs,
                                       OutputPasses passes, OutputHash hash);
 
 /// Repeats the rewrite of a layer whose output map is known already; runs on the calling thread only.
 Layer rewrite(Layer const& layer, NeuronMap const& inputs, NeuronMap const& outputs);
-
-/// Stores equal weights once, equal biases once, and no weight if there is no edge.
-void make_canonical(Layer& layer);
-
-/// A layer of one neuron that reads nothing and is always 0.
-Layer stand_in(std::size_t num_inputs, Activation const& activation);
 
 // Finds the neurons that nothing reads and drops them.
 

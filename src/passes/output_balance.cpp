@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -35,7 +36,8 @@ public:
       counts_.push_back(count_banks(weights.row_columns(output)));
       open_[bank_of(static_cast<NeuronIndex>(output))].push_back(static_cast<NeuronIndex>(output));
     }
-    bool const has_one_degree = degree_range() == 0;
+    auto const all = std::views::iota(NeuronIndex{0}, static_cast<NeuronIndex>(weights.num_rows));
+    bool const has_one_degree = std::ranges::all_of(all, [&](auto output) { return degree(output) == degree(0); });
     // measured: a wider window gains little and puts outputs of different degrees together
     window_ = has_one_degree ? 16 : 8;
     for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });
@@ -62,16 +64,6 @@ private:
     constexpr std::size_t run = 64; // fours per team of the fused kernel: 512 threads, two per output
     for (std::size_t first = run; first < fours.size(); first += 2 * run)
       std::ranges::reverse(fours.subspan(first, std::min(run, fours.size() - first)));
-  }
-
-  EdgeOffset degree_range() const {
-    EdgeOffset least = std::numeric_limits<EdgeOffset>::max();
-    EdgeOffset most = 0;
-    for (std::size_t output = 0; output < weights_.num_rows; ++output) {
-      least = std::min(least, weights_.row_size(output));
-      most = std::max(most, weights_.row_size(output));
-    }
-    return most - std::min(least, most);
   }
 
   /// The outputs of a bank that may be taken next.

@@ -170,11 +170,7 @@ std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<N
   inputs_of_blocks.values = {1.0};
   std::vector<NeuronIndex> list;
   for (std::size_t block = 0; block < num_whole; ++block) {
-    list.clear();
-    for (std::size_t position = block * block_outputs; position < (block + 1) * block_outputs; ++position) {
-      auto const inputs = weights.row_columns(output_at(order, position));
-      list.insert(list.end(), inputs.begin(), inputs.end());
-    }
+    list_inputs(weights, order, block_outputs, block, list);
     std::ranges::sort(list);
     list.erase(std::ranges::unique(list).begin(), list.end());
     inputs_of_blocks.column_indices.insert(inputs_of_blocks.column_indices.end(), list.begin(), list.end());

@@ -1,9 +1,6 @@
 #include "plan/choose.hpp"
 
 #include "passes/edge_order.hpp"
-#include "passes/output_order.hpp"
-#include "plan/layer_sizes.hpp"
-#include "plan/names.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -57,19 +54,6 @@ std::size_t samples_worth_a_copy(Layer const& layer, FormatName format, DeviceTr
   return static_cast<std::size_t>(std::ceil(copied_edge * num_edges / sample));
 }
 
-/// A layer, and properties that decide the choice.
-struct LayerCase {
-  Layer const& layer;
-  std::size_t number;
-  bool is_short;
-  bool fuses;      ///< the fused kernel runs the layer if it gets a format for that kernel
-  bool fuses_wide; ///< the fused kernel runs the layer in wide tiles if it gets sliced ELL
-
-  SparseMatrix const& matrix() const { return layer.weights; }
-  std::size_t width() const { return width_of(layer); }
-  EdgeOffset num_edges() const { return layer.weights.num_entries(); }
-};
-
 } // namespace
 
 std::size_t LayerChoice::encoded_bytes(std::size_t scalar_bytes) const {
@@ -100,6 +84,14 @@ struct LayerChooser::Rules {
 
   bool may_run(KernelName kernel) const { return request.kernel.value_or(kernel) == kernel; }
 
+  /// True if the fused kernel runs the layer if it gets a format for that kernel.
+  bool fuses(Layer const& layer) const { return may_fuse(layer) && fits_fused(width_of(layer)); }
+
+  /// True if the fused kernel runs the layer in wide tiles if it gets sliced ELL.
+  bool fuses_wide(Layer const& layer) const { return may_fuse(layer) && fits_wide_tiles(width_of(layer)); }
+
+  bool may_fuse(Layer const& layer) const { return is_short(layer) && may_run(KernelName::fused) && !has_few_samples; }
+
   bool has_ranges(Layer const& layer) const { return range_inputs_of(layer, device.direct_tile_samples) > 0; }
 
   /// True if the layer has a curve, which other kernels do not compute.
@@ -107,42 +99,40 @@ struct LayerChooser::Rules {
     return device.has_curves_in_rows_only && layer.activation.curve() != Curve::none;
   }
 
-  bool can_be_spread(LayerCase const& layer_case) const {
-    std::size_t const bytes = layer_case.layer.num_inputs() * device.spread_tile_samples * device.scalar_bytes;
-    return spreads && layer_case.is_short && bytes <= device.max_spread_bytes;
+  bool can_be_spread(Layer const& layer) const {
+    std::size_t const bytes = layer.num_inputs() * device.spread_tile_samples * device.scalar_bytes;
+    return spreads && is_short(layer) && bytes <= device.max_spread_bytes;
   }
 
-  std::optional<Encoding> as_spread(LayerCase const& layer_case) const {
-    if (!can_be_spread(layer_case) || !may_use(FormatName::sliced_ell)) return std::nullopt;
-    auto encoding = in_singles(layer_case, KernelName::split_output, order_of_singles(layer_case.matrix()));
+  std::optional<Encoding> as_spread(Layer const& layer) const {
+    if (!can_be_spread(layer) || !may_use(FormatName::sliced_ell)) return std::nullopt;
+    auto encoding = in_singles(layer, KernelName::split_output, order_of_singles(layer.weights));
     // With few samples, launches cost more than padding, so all layers should have one format.
-    if (is_last(FormatName::sliced_ell) ||
-        is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_blocks))
+    if (is_last(FormatName::sliced_ell) || is_cheap(encoding.choice.num_stored, layer.num_edges(), max_padding_blocks))
       return encoding;
     return std::nullopt;
   }
 
-  std::optional<Encoding> single_outputs_if_underfilled(LayerCase const& layer_case) const {
-    if (!layer_case.fuses || !leaves_threads_idle_in_blocks(layer_case.width()) || !may_use(FormatName::sliced_ell))
+  std::optional<Encoding> single_outputs_if_underfilled(Layer const& layer) const {
+    if (!fuses(layer) || !leaves_threads_idle_in_blocks(width_of(layer)) || !may_use(FormatName::sliced_ell))
       return std::nullopt;
-    auto encoding = in_singles(layer_case, KernelName::fused, order_of_singles(layer_case.matrix()));
-    if (is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_ell)) return encoding;
+    auto encoding = in_singles(layer, KernelName::fused, order_of_singles(layer.weights));
+    if (is_cheap(encoding.choice.num_stored, layer.num_edges(), max_padding_ell)) return encoding;
     return std::nullopt;
   }
 
-  std::optional<Encoding> as_dense(LayerCase const& layer_case) const {
-    SparseMatrix const& matrix = layer_case.matrix();
+  std::optional<Encoding> as_dense(Layer const& layer) const {
+    SparseMatrix const& matrix = layer.weights;
     bool const unlimited_cost = is_last(FormatName::dense) || request.kernel == KernelName::dense;
     EdgeOffset const stored = num_stored_densely(matrix, device.dense_shape);
-    EllShape const& blocks = layer_case.fuses ? device.fused_blocks : device.wide_blocks;
+    EllShape const& blocks = fuses(layer) ? device.fused_blocks : device.wide_blocks;
     bool const is_wanted =
         unlimited_cost || (may_gain_from_dense(matrix) && gains_from_dense(matrix, stored, blocks, device));
     if (!may_use(FormatName::dense) || !is_wanted || !is_ascending(matrix)) return std::nullopt;
-    if (!unlimited_cost && has_ranges(layer_case.layer) &&
-        !is_cheap(stored, layer_case.num_edges(), max_dense_beside_ranges))
+    if (!unlimited_cost && has_ranges(layer) && !is_cheap(stored, layer.num_edges(), max_dense_beside_ranges))
       return std::nullopt;
     auto const kernel = device.has_dense_kernel ? KernelName::dense
-                        : layer_case.fuses      ? KernelName::fused
+                        : fuses(layer)          ? KernelName::fused
                                                 : KernelName::direct;
     return encoding_in(FormatName::dense, kernel, device.dense_shape, stored);
   }
@@ -156,104 +146,103 @@ struct LayerChooser::Rules {
     return fills_device && !request.kernel;
   }
 
-  std::optional<Encoding> as_blocks(LayerCase const& layer_case) const {
+  std::optional<Encoding> as_blocks(Layer const& layer, std::size_t number) const {
     bool const is_staged = request.kernel == KernelName::staged;
     if (!may_use(FormatName::pattern_blocks) || (is_staged && !is_last(FormatName::pattern_blocks)))
       return std::nullopt;
-    bool const is_early = layer_case.number < device.stationary_layers_before_fused && !request.kernel &&
-                          !is_within(FusedTile::with_image, layer_case.width());
-    if (layer_case.fuses && is_early) { // stationary kernel if the weights fit its scratch, else fused kernel
-      auto encoding = as_blocks_of(layer_case, device.wide_blocks, KernelName::stationary);
+    bool const is_early = number < device.stationary_layers_before_fused && !request.kernel &&
+                          !is_within(FusedTile::with_image, width_of(layer));
+    if (fuses(layer) && is_early) { // stationary kernel if the weights fit its scratch, else fused kernel
+      auto encoding = as_blocks_of(layer, device.wide_blocks, KernelName::stationary);
       if (encoding && encoding->choice.kernel == KernelName::stationary) return encoding;
     }
-    return layer_case.fuses ? as_blocks_of(layer_case, device.fused_blocks, KernelName::fused)
-                            : as_blocks_of(layer_case, device.wide_blocks, KernelName::stationary);
+    return fuses(layer) ? as_blocks_of(layer, device.fused_blocks, KernelName::fused)
+                        : as_blocks_of(layer, device.wide_blocks, KernelName::stationary);
   }
 
-  std::optional<Encoding> as_blocks_of(LayerCase const& layer_case, EllShape const& shape, KernelName kernel) const {
+  std::optional<Encoding> as_blocks_of(Layer const& layer, EllShape const& shape, KernelName kernel) const {
     constexpr EdgeOffset many_edges = 64; // per output; with fewer, the time does not depend mainly on edges
-    SparseMatrix const& matrix = layer_case.matrix();
-    bool const has_long_lists = layer_case.num_edges() >= many_edges * matrix.num_rows;
-    double const most = is_within(FusedTile::with_image, layer_case.width()) ? max_padding_ell
-                        : has_ranges(layer_case.layer)                       ? max_blocks_beside_ranges
-                        : layer_case.fuses && has_long_lists                 ? device.max_stored_in_fused_blocks
-                                                                             : max_padding_blocks;
+    SparseMatrix const& matrix = layer.weights;
+    bool const has_long_lists = layer.num_edges() >= many_edges * matrix.num_rows;
+    double const most = is_within(FusedTile::with_image, width_of(layer)) ? max_padding_ell
+                        : has_ranges(layer)                               ? max_blocks_beside_ranges
+                        : fuses(layer) && has_long_lists                  ? device.max_stored_in_fused_blocks
+                                                                          : max_padding_blocks;
     // a block whose outputs share hardly any inputs stores nearly block_outputs weights per edge
     double const max_shared = 0.75 * static_cast<double>(shape.block_outputs);
     auto order = order_by_input_list(matrix, shape.block_outputs);
     auto const size = ell_size(matrix, order, shape);
     if (!is_last(FormatName::pattern_blocks) &&
-        !is_cheap(num_stored(size, shape), layer_case.num_edges(), std::min(most, max_shared)))
+        !is_cheap(num_stored(size, shape), layer.num_edges(), std::min(most, max_shared)))
       return std::nullopt;
     if (kernel != KernelName::fused && device.has_stationary) // the same blocks in another order
       order = chain_blocks(matrix, order, shape.block_outputs, device.stationary_blocks);
-    return in_ell(layer_case, FormatName::pattern_blocks, shape, std::move(order), size, kernel);
+    return in_ell(layer, FormatName::pattern_blocks, shape, std::move(order), size, kernel);
   }
 
-  std::optional<Encoding> as_stages(LayerCase const& layer_case) const {
+  std::optional<Encoding> as_stages(Layer const& layer) const {
     bool const unlimited_cost = is_last(FormatName::staged_blocks) || request.kernel == KernelName::staged;
     // On hosts a stage is the work of one thread, and few samples have few stages.
     bool const keeps_busy = device.prefers_spread ? !takes_few_samples() : !has_few_samples;
-    bool const may_gain = !layer_case.fuses && !request.kernel && keeps_busy;
+    bool const may_gain = !fuses(layer) && !request.kernel && keeps_busy;
     if (!may_use(FormatName::staged_blocks) || !(unlimited_cost || may_gain)) return std::nullopt;
     EllShape const& shape = device.staged_shape;
-    auto stages = find_stages(layer_case.matrix(), shape.slice_width * shape.block_outputs, device.max_staged_inputs,
+    auto stages = find_stages(layer.weights, shape.slice_width * shape.block_outputs, device.max_staged_inputs,
                               device.max_staged_outputs, unlimited_cost ? 0.0 : device.min_staged_uses);
     if (!stages) return std::nullopt;
     auto encoding = encoding_in(FormatName::staged_blocks, KernelName::staged, shape,
-                                num_stored(ell_size(layer_case.matrix(), stages->order, shape), shape));
-    encoding.choice.num_staged_inputs = count_stage_inputs(layer_case.matrix(), *stages);
+                                num_stored(ell_size(layer.weights, stages->order, shape), shape));
+    encoding.choice.num_staged_inputs = count_stage_inputs(layer.weights, *stages);
     encoding.stages = std::move(stages);
     return encoding;
   }
 
-  std::optional<Encoding> as_singles(LayerCase const& layer_case) const {
+  std::optional<Encoding> as_singles(Layer const& layer) const {
     // Layers that cannot have dense or staged blocks get sliced ELL, even if only those formats are allowed.
     if (!may_use(FormatName::sliced_ell) && !is_last(FormatName::staged_blocks) && !is_last(FormatName::dense))
       return std::nullopt;
-    auto encoding = in_singles(layer_case,
-                               layer_case.fuses            ? KernelName::fused
-                               : can_be_spread(layer_case) ? KernelName::split_output
-                                                           : KernelName::direct,
-                               order_of_singles(layer_case.matrix()));
-    bool const is_cheap_enough = layer_case.fuses
-                                     ? is_cheap_to_fuse(encoding.choice, layer_case)
-                                     : is_cheap(encoding.choice.num_stored, layer_case.num_edges(), max_padding_ell);
+    auto encoding = in_singles(layer,
+                               fuses(layer)           ? KernelName::fused
+                               : can_be_spread(layer) ? KernelName::split_output
+                                                      : KernelName::direct,
+                               order_of_singles(layer.weights));
+    bool const is_cheap_enough = fuses(layer)
+                                     ? is_cheap_to_fuse(encoding.choice, layer)
+                                     : is_cheap(encoding.choice.num_stored, layer.num_edges(), max_padding_ell);
     if (is_last(FormatName::sliced_ell) || is_cheap_enough) return encoding;
     return std::nullopt;
   }
 
   /// A fused layer may have a padding chunk per output, because a layer in CSR would end the launch.
-  bool is_cheap_to_fuse(LayerChoice const& choice, LayerCase const& layer_case) const {
-    EdgeOffset const in_chunks = layer_case.matrix().num_rows * device.single_shape.chunk_size;
-    return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), layer_case.num_edges(),
-                    max_padding_ell);
+  bool is_cheap_to_fuse(LayerChoice const& choice, Layer const& layer) const {
+    EdgeOffset const in_chunks = layer.weights.num_rows * device.single_shape.chunk_size;
+    return is_cheap(choice.num_stored - std::min(choice.num_stored, in_chunks), layer.num_edges(), max_padding_ell);
   }
 
-  std::optional<Encoding> in_wide_tiles(LayerCase const& layer_case) const {
-    if (!layer_case.fuses_wide || !may_use(FormatName::sliced_ell)) return std::nullopt;
-    auto encoding = in_singles(layer_case, KernelName::fused, order_in_wide_tiles(layer_case.matrix()));
-    return is_cheap_to_fuse(encoding.choice, layer_case) ? std::optional(std::move(encoding)) : std::nullopt;
+  std::optional<Encoding> in_wide_tiles(Layer const& layer) const {
+    if (!fuses_wide(layer) || !may_use(FormatName::sliced_ell)) return std::nullopt;
+    auto encoding = in_singles(layer, KernelName::fused, order_in_wide_tiles(layer.weights));
+    return is_cheap_to_fuse(encoding.choice, layer) ? std::optional(std::move(encoding)) : std::nullopt;
   }
 
-  Encoding as_rows(LayerCase const& layer_case) const {
-    return encoding_in(FormatName::csr, KernelName::direct, {}, layer_case.num_edges());
+  Encoding as_rows(Layer const& layer) const {
+    return encoding_in(FormatName::csr, KernelName::direct, {}, layer.num_edges());
   }
 
-  Encoding in_singles(LayerCase const& layer_case, KernelName kernel, std::vector<NeuronIndex> order) const {
-    auto const size = ell_size(layer_case.matrix(), order, device.single_shape);
-    return in_ell(layer_case, FormatName::sliced_ell, device.single_shape, std::move(order), size, kernel);
+  Encoding in_singles(Layer const& layer, KernelName kernel, std::vector<NeuronIndex> order) const {
+    auto const size = ell_size(layer.weights, order, device.single_shape);
+    return in_ell(layer, FormatName::sliced_ell, device.single_shape, std::move(order), size, kernel);
   }
 
   /// The encoding of a layer in sliced ELL or pattern blocks for this kernel; for the direct kernel if the stationary
   /// one cannot compute the layer.
-  Encoding in_ell(LayerCase const& layer_case, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
+  Encoding in_ell(Layer const& layer, FormatName format, EllShape const& shape, std::vector<NeuronIndex> order,
                   EllSize const& size, KernelName kernel) const {
     auto encoding = encoding_in(format, kernel, shape, num_stored(size, shape), std::move(order));
     LayerChoice& choice = encoding.choice;
-    choice.index_bits = index_bits_of(format, layer_case.layer.num_inputs());
+    choice.index_bits = index_bits_of(format, layer.num_inputs());
     if (kernel == KernelName::stationary && !is_stationary(choice, size.max_chunks)) choice.kernel = KernelName::direct;
-    if (kernel == KernelName::fused) choice.fused_tile = fused_tile_of(layer_case.layer, shape, size);
+    if (kernel == KernelName::fused) choice.fused_tile = fused_tile_of(layer, shape, size);
     return encoding;
   }
 
@@ -424,24 +413,21 @@ LayerChooser::LayerChooser(DeviceTraits const& device, PlanRequest request)
 Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   constexpr std::size_t most = std::numeric_limits<int>::max();
   if (width_of(layer) > most) layer_is_too_wide(number, layer.num_inputs(), layer.num_outputs());
-  bool const may_fuse = is_short(layer) && rules_->may_run(KernelName::fused) && !rules_->has_few_samples;
-  LayerCase const layer_case{layer, number, is_short(layer), may_fuse && rules_->fits_fused(width_of(layer)),
-                             may_fuse && rules_->fits_wide_tiles(width_of(layer))};
   std::optional<Encoding> encoding;
-  if (rules_->needs_rows(layer)) encoding = rules_->as_rows(layer_case);
+  if (rules_->needs_rows(layer)) encoding = rules_->as_rows(layer);
   if (!encoding) encoding = rules_->as_small_batch(layer);
-  if (!encoding && rules_->can_be_spread(layer_case)) encoding = rules_->as_spread_blocks(layer);
-  if (!encoding) encoding = rules_->as_spread(layer_case);
-  if (!encoding) encoding = rules_->single_outputs_if_underfilled(layer_case);
-  if (!encoding) encoding = rules_->as_dense(layer_case);
-  if (!encoding) encoding = rules_->as_blocks(layer_case);
-  if (!encoding) encoding = rules_->as_stages(layer_case);
-  if (!encoding) encoding = rules_->in_wide_tiles(layer_case);
-  if (!encoding) encoding = rules_->as_singles(layer_case);
-  if (!encoding) encoding = rules_->as_rows(layer_case);
+  if (!encoding && rules_->can_be_spread(layer)) encoding = rules_->as_spread_blocks(layer);
+  if (!encoding) encoding = rules_->as_spread(layer);
+  if (!encoding) encoding = rules_->single_outputs_if_underfilled(layer);
+  if (!encoding) encoding = rules_->as_dense(layer);
+  if (!encoding) encoding = rules_->as_blocks(layer, number);
+  if (!encoding) encoding = rules_->as_stages(layer);
+  if (!encoding) encoding = rules_->in_wide_tiles(layer);
+  if (!encoding) encoding = rules_->as_singles(layer);
+  if (!encoding) encoding = rules_->as_rows(layer);
   LayerChoice& choice = encoding->choice;
   choice.index_bits = index_bits_of(choice.format, layer.num_inputs());
-  choice.num_edges = layer_case.num_edges();
+  choice.num_edges = layer.num_edges();
   choice.tile_samples = rules_->tile_samples_of(choice);
   bool const reads_tiles = choice.kernel == KernelName::fused || choice.kernel == KernelName::direct;
   if (choice.format == FormatName::sliced_ell && reads_tiles)
@@ -449,8 +435,9 @@ Encoding LayerChooser::choose(Layer const& layer, std::size_t number) const {
   return std::move(*encoding);
 }
 
-std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& layers, std::size_t number) const {
-  std::vector<InConeRun> runs(layers.size());
+std::vector<std::shared_ptr<ConeRun const>> LayerChooser::choose_cones(std::vector<Layer> const& layers,
+                                                                       std::size_t number) const {
+  std::vector<std::shared_ptr<ConeRun const>> runs(layers.size());
   if (!rules_->may_use(FormatName::cones) || !rules_->may_run(KernelName::cones) || rules_->request.is_split)
     return runs;
   constexpr double unlimited_cost = 1e9;
@@ -464,11 +451,10 @@ std::vector<InConeRun> LayerChooser::choose_cones(std::vector<Layer> const& laye
            (last == first || layers[last].num_inputs() == layers[last - 1].num_outputs()))
       ++last;
     auto const part = std::span<Layer const>(layers).subspan(first, last - first);
-    for (auto& [first_layer, run] : place_cone_runs(part, limits, other_cost)) {
-      std::size_t const count = run.num_layers;
-      for (std::size_t i = 0; i < count; ++i) runs[first + first_layer + i].num_layers = count;
-      runs[first + first_layer].is_first = true;
-      runs[first + first_layer].cones = std::move(run);
+    for (auto& placed : place_cone_runs(part, limits, other_cost)) {
+      placed.first_layer += first;
+      auto const run = std::make_shared<ConeRun const>(std::move(placed));
+      std::fill_n(runs.begin() + static_cast<std::ptrdiff_t>(run->first_layer), run->num_layers, run);
     }
     first = std::max(last, first + 1);
   }

@@ -74,13 +74,6 @@ struct FirstLayerChoice {
   std::size_t min_samples = 0;    ///< samples from which a copy for few entries saves more time than it takes to make
 };
 
-/// The run of cones to which a layer belongs.
-struct InConeRun {
-  std::size_t num_layers = 0; ///< layers of the run; 0: the layer belongs to none
-  bool is_first = false;      ///< the layer is the first of the run
-  ConeRun cones;              ///< the cones, if the layer is the first of the run
-};
-
 /// Chooses for each layer, from its pattern, the format and kernel on a device:
 ///   - CSR with the direct kernel, if the layer has a curve and no other kernel of the device computes curves;
 ///   - cones for several layers whose outputs depend on few neurons;
@@ -104,9 +97,9 @@ public:
   /// than 31 bits can number.
   Encoding choose(Layer const& layer, std::size_t number) const;
 
-  /// For each of these layers, with numbers from `number` on: the run of cones that contains it. Layer 0 is in none,
-  /// because it reads the samples.
-  std::vector<InConeRun> choose_cones(std::vector<Layer> const& layers, std::size_t number) const;
+  /// For each of these layers, with numbers from `number` on: the run of cones that contains it, whose first_layer is
+  /// counted among them; null if it is in none. Layer 0 is in none, because it reads the samples.
+  std::vector<std::shared_ptr<ConeRun const>> choose_cones(std::vector<Layer> const& layers, std::size_t number) const;
 
   /// The choice of a run of layers with these cones, to be stored with its first layer.
   LayerChoice choice_of(std::span<Layer const> run, ConeRun const& cones) const;

@@ -4,33 +4,22 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <span>
+#include <utility>
 
 namespace varve {
 namespace {
 
-/// Seconds of a launch of any neighbouring layers of a run.
-class LaunchSeconds {
-public:
-  LaunchSeconds(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs)
-      : layers_(layers), live_(live), costs_(costs), stored_(layers.size() + 1, 0.0) {
-    for (std::size_t i = 0; i < layers.size(); ++i)
-      stored_[i + 1] = stored_[i] + static_cast<double>(layers[i].choice.num_stored);
-  }
-
-  /// Seconds of one launch of layers [first, last).
-  double of(std::size_t first, std::size_t last) const {
-    double const computed = std::max(live_[first], costs_.full) * (stored_[last] - stored_[first]);
-    double const moved = live_[last] * static_cast<double>(layers_[last - 1].num_outputs);
-    return costs_.launch + costs_.weight * computed + costs_.moved_value * moved;
-  }
-
-private:
-  std::span<PlannedLayer const> layers_;
-  std::span<double const> live_;
-  LaunchCosts const& costs_;
-  std::vector<double> stored_; ///< [layer]: stored weights of all layers before it
-};
+/// A function that gives the seconds of one launch of layers [first, last) of a run.
+auto launch_seconds(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
+  std::vector<double> stored(layers.size() + 1, 0.0); // [layer]: stored weights of all layers before it
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    stored[i + 1] = stored[i] + static_cast<double>(layers[i].choice.num_stored);
+  return [layers, live, costs, stored = std::move(stored)](std::size_t first, std::size_t last) {
+    double const computed = std::max(live[first], costs.full) * (stored[last] - stored[first]);
+    double const moved = live[last] * static_cast<double>(layers[last - 1].num_outputs);
+    return costs.launch + costs.weight * computed + costs.moved_value * moved;
+  };
+}
 
 } // namespace
 
@@ -50,25 +39,25 @@ std::vector<double> live_shares(std::vector<LiveShare> const& known, std::size_t
 
 double seconds_of(std::vector<std::size_t> const& cuts, std::span<PlannedLayer const> layers,
                   std::span<double const> live, LaunchCosts const& costs) {
-  LaunchSeconds const launch(layers, live, costs);
+  auto const seconds_of_launch = launch_seconds(layers, live, costs);
   double seconds = 0.0;
   std::size_t first = 0;
   for (std::size_t const cut : cuts) {
-    seconds += launch.of(first, cut);
+    seconds += seconds_of_launch(first, cut);
     first = cut;
   }
-  return seconds + launch.of(first, layers.size());
+  return seconds + seconds_of_launch(first, layers.size());
 }
 
 LaunchCuts choose_cuts(std::span<PlannedLayer const> layers, std::span<double const> live, LaunchCosts const& costs) {
-  LaunchSeconds const launch(layers, live, costs);
+  auto const seconds_of_launch = launch_seconds(layers, live, costs);
   // Dynamic programming. least[i]: least seconds of the first i layers; from[i]: first layer of their last launch.
   std::vector<double> least(layers.size() + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> from(layers.size() + 1, 0);
   least[0] = 0.0;
   for (std::size_t last = 1; last <= layers.size(); ++last) {
     for (std::size_t first = 0; first < last; ++first) {
-      double const seconds = least[first] + launch.of(first, last);
+      double const seconds = least[first] + seconds_of_launch(first, last);
       if (seconds >= least[last]) continue;
       least[last] = seconds;
       from[last] = first;
@@ -82,12 +71,11 @@ LaunchCuts choose_cuts(std::span<PlannedLayer const> layers, std::span<double co
 
 namespace {
 
+/// One past the last layer that may revive dead samples; 0 if there is none.
 std::size_t num_layers_that_may_revive(std::vector<PlannedLayer> const& layers) {
-  std::size_t count = 0;
-  for (std::size_t number = 0; number < layers.size(); ++number) {
-    if (!layers[number].keeps_zero) count = number + 1;
-  }
-  return count;
+  auto const last =
+      std::find_if_not(layers.rbegin(), layers.rend(), [](auto const& layer) { return layer.keeps_zero; });
+  return static_cast<std::size_t>(layers.rend() - last);
 }
 
 } // namespace

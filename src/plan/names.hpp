@@ -30,8 +30,8 @@ enum class KernelName {
 /// The names of a format.
 struct FormatEntry {
   FormatName format;
-  char const* option; ///< name of the option
-  char const* text;   ///< name in the text of a plan
+  char const* name; ///< in options
+  char const* text; ///< name in the text of a plan
 };
 
 /// All formats, in the order in which the plan prefers them.
@@ -47,7 +47,7 @@ inline constexpr std::array all_formats = {
 /// The names of a kernel.
 struct KernelEntry {
   KernelName kernel;
-  char const* option;    ///< name of the option and in the text of a plan
+  char const* name;      ///< in options and in the text of a plan
   char const* label;     ///< prefix of the profiling labels of its launches
   bool can_be_asked_for; ///< the option accepts it
   bool reads_lists;      ///< reads live samples through their list; other kernels need them compacted
@@ -75,8 +75,8 @@ static_assert(std::ranges::all_of(all_formats, [](auto const& entry) { return &e
 static_assert(std::ranges::all_of(all_kernels, [](auto const& entry) { return &entry_of(entry.kernel) == &entry; }));
 
 /// The name of a format, or of a kernel, in options.
-inline std::string to_string(FormatName format) { return entry_of(format).option; }
-inline std::string to_string(KernelName kernel) { return entry_of(kernel).option; }
+inline std::string to_string(FormatName format) { return entry_of(format).name; }
+inline std::string to_string(KernelName kernel) { return entry_of(kernel).name; }
 
 /// The formats of a comma-separated list ("sliced_ell,csr"); empty for "auto". Throws UsageError that lists the names.
 std::vector<FormatName> parse_formats(std::string const& list);
@@ -84,30 +84,16 @@ std::vector<FormatName> parse_formats(std::string const& list);
 /// The kernel of this name. Throws UsageError that lists the kernels that can be asked for.
 KernelName parse_kernel(std::string const& name);
 
-// Errors whose sentences need {fmt}. They are here because nvcc, which compiles the callers, cannot compile {fmt}.
+/// Bytes in the unit of the memory options, with three significant digits: "1.234 GiB", "0.0000000931 GiB".
+std::string in_gibibytes(std::size_t bytes);
 
-/// Throws ResourceError: the weights of the first `num_layers` layers need more bytes than the limit.
-[[noreturn]] void weights_exceed_memory(std::size_t num_layers, std::size_t bytes, std::size_t limit);
+/// The least value of a memory option that allows this many bytes, rounded up: "1.235".
+std::string memory_option_for(std::size_t bytes);
 
-/// Throws ResourceError: layer `number` needs more bytes to be encoded in the requested format than the limit.
-[[noreturn]] void encoding_exceeds_memory(std::size_t number, std::string const& format, std::size_t bytes,
-                                          std::size_t limit);
+/// The remedy where a limit is too low, for messages.
+inline constexpr char const* raise_limit = "raise --memory device (without a device of its own: --memory host)";
 
-/// Throws ResourceError: two stream buffers of `bytes` each, the size of layer `number`, do not fit the limit.
-[[noreturn]] void weights_exceed_buffers(std::size_t number, std::size_t bytes, std::size_t limit);
-
-/// The memory that the smallest strips of a layer need, and the available memory, in bytes.
-struct StripNeed {
-  std::size_t layer = 0;
-  std::size_t layer_bytes = 0;
-  std::size_t weights = 0; ///< device memory for the weights of all layers if they are streamed in the smallest strips
-  std::size_t batch = 0;   ///< device memory for the smallest batch
-  std::size_t room = 0;    ///< device memory that may be used for weights
-  bool has_weight_limit = false;
-};
-
-/// Throws ResourceError, naming sufficient limits: not even strips of a layer fit the device.
-[[noreturn]] void strips_exceed_memory(StripNeed const& need);
+// Errors whose sentences need {fmt}. They are here because nvcc, which compiles some callers, cannot compile {fmt}.
 
 /// Throws ResourceError: a batch of `samples` needs `batch_bytes`; at most `most` samples would fit.
 [[noreturn]] void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes,
@@ -115,8 +101,5 @@ struct StripNeed {
 
 /// Throws InputError: a layer has more inputs or outputs than 32-bit signed indices can number.
 [[noreturn]] void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs);
-
-/// Throws UsageError: the engine runs only on the backend `has`, but `asked` was requested.
-[[noreturn]] void engine_lacks_backend(std::string const& engine, std::string const& has, std::string const& asked);
 
 } // namespace varve

@@ -12,7 +12,6 @@
 #include <cmath>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace varve {
 

@@ -12,7 +12,6 @@
 #include <numeric>
 #include <ranges>
 #include <utility>
-#include <vector>
 
 namespace varve {
 
@@ -236,28 +235,20 @@ constexpr std::uint64_t first_stream = std::uint64_t{1} << 62U;
 
 bool passes_inputs_on(Layer const& layer) { return layer.num_inputs() == layer.num_outputs(); }
 
-/// Draws weights that are uniform with mean 0 and exact in float. place: output * inputs + input of an edge.
-class Weights {
-public:
-  Weights(std::uint64_t seed, std::size_t layer) : random_(seed, first_stream + layer) {}
-
-  double draw(double variance, std::uint64_t place) const {
-    double const part = std::ldexp(static_cast<double>(random_.bits_at(place) >> 11U), -53); // in [0, 1)
-    return static_cast<double>(static_cast<float>(std::sqrt(3.0 * variance) * (2.0 * part - 1.0)));
-  }
-
-private:
-  RandomStream random_;
-};
+/// A weight that is uniform with mean 0 and exact in float. place: output * inputs + input of its edge.
+double draw(RandomStream const& random, double variance, std::uint64_t place) {
+  double const part = std::ldexp(static_cast<double>(random.bits_at(place) >> 11U), -53); // in [0, 1)
+  return static_cast<double>(static_cast<float>(std::sqrt(3.0 * variance) * (2.0 * part - 1.0)));
+}
 
 /// Replaces the weights of a layer. The weights of an output with d edges have the variance variance / d.
-SparseMatrix draw_all(SparseMatrix pattern, Weights const& weights, double variance) {
+SparseMatrix draw_all(SparseMatrix pattern, RandomStream const& random, double variance) {
   pattern.values.resize(pattern.num_entries());
   for (std::size_t output = 0; output < pattern.num_rows; ++output) {
     auto const degree = static_cast<double>(pattern.row_size(output));
     for (auto edge = pattern.row_pointers[output]; edge < pattern.row_pointers[output + 1]; ++edge) {
       auto const place = std::uint64_t{output} * pattern.num_columns + pattern.column_indices[edge];
-      pattern.values[edge] = weights.draw(variance / degree, place);
+      pattern.values[edge] = draw(random, variance / degree, place);
     }
   }
   return pattern;
@@ -265,7 +256,7 @@ SparseMatrix draw_all(SparseMatrix pattern, Weights const& weights, double varia
 
 /// Replaces the weights of a layer and adds missing edges on the diagonal, which have weight 1. The d other edges of an
 /// output have the variance variance / d.
-SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, Weights const& weights, double variance) {
+SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, RandomStream const& random, double variance) {
   SparseMatrix matrix;
   matrix.num_rows = pattern.num_rows;
   matrix.num_columns = pattern.num_columns;
@@ -278,7 +269,7 @@ SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, Weights const& we
     auto const append = [&](NeuronIndex input) {
       auto const place = std::uint64_t{output} * pattern.num_columns + input;
       matrix.column_indices.push_back(input);
-      matrix.values.push_back(input == diagonal ? 1.0 : weights.draw(variance / degree, place));
+      matrix.values.push_back(input == diagonal ? 1.0 : draw(random, variance / degree, place));
     };
     std::for_each(inputs.begin(), behind, append);
     append(diagonal);
@@ -319,12 +310,12 @@ Layer InitialNetwork::layer(std::size_t number) const {
   auto const& activation = number + 1 == num_layers() ? recipe_.last_activation : recipe_.activation;
   if (activation) layer.activation = *activation;
   layer.bias = {0.0};
-  Weights const weights(recipe_.seed, number);
+  RandomStream const random(recipe_.seed, first_stream + number);
   if (recipe_.weights == InitialWeights::identity && passes_inputs_on(layer)) {
-    layer.weights = draw_beside_diagonal(layer.weights, weights, 1.0 / static_cast<double>(depth_));
+    layer.weights = draw_beside_diagonal(layer.weights, random, 1.0 / static_cast<double>(depth_));
   } else {
     double const slope = layer.activation.slope;
-    layer.weights = draw_all(std::move(layer.weights), weights, 2.0 / (1.0 + slope * slope));
+    layer.weights = draw_all(std::move(layer.weights), random, 2.0 / (1.0 + slope * slope));
   }
   return layer;
 }

@@ -53,22 +53,6 @@ Activations<Scalar> activations_of_row(SparseMatrix const& matrix, std::size_t r
   return activations;
 }
 
-template <class Scalar>
-SparseMatrix nonzeros_of(std::vector<Activations<Scalar>> const& rows, std::size_t num_columns) {
-  SparseMatrix matrix;
-  matrix.num_rows = rows.size();
-  matrix.num_columns = num_columns;
-  for (auto const& row : rows) {
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      if (row[column] == Scalar{0}) continue;
-      matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
-      matrix.values.push_back(static_cast<double>(row[column]));
-    }
-    matrix.row_pointers.push_back(matrix.num_entries());
-  }
-  return matrix;
-}
-
 } // namespace
 
 Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_t num_neurons) {
@@ -92,6 +76,24 @@ DistinctLayer distinct_layer(Layer const& layer) {
   }
   return {outputs_of(layer, distinct), std::move(place)};
 }
+
+template <class Scalar>
+SparseMatrix nonzeros_of(std::vector<std::vector<Scalar>> const& rows, std::size_t num_columns) {
+  SparseMatrix matrix;
+  matrix.num_rows = rows.size();
+  matrix.num_columns = num_columns;
+  for (auto const& row : rows) {
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      if (row[column] == Scalar{0}) continue;
+      matrix.column_indices.push_back(static_cast<NeuronIndex>(column));
+      matrix.values.push_back(static_cast<double>(row[column]));
+    }
+    matrix.row_pointers.push_back(matrix.num_entries());
+  }
+  return matrix;
+}
+
+template SparseMatrix nonzeros_of(std::vector<std::vector<double>> const&, std::size_t);
 
 template <class Scalar>
 SampleSet infer(NetworkSource const& network, SampleSet const& samples) {

@@ -46,6 +46,12 @@ SampleSet infer(NetworkSource const& network, SampleSet const& samples);
 extern template SampleSet infer<float>(NetworkSource const&, SampleSet const&);
 extern template SampleSet infer<double>(NetworkSource const&, SampleSet const&);
 
+/// The nonzero numbers of rows, each of num_columns numbers, or of none if all are 0.
+template <class Scalar>
+SparseMatrix nonzeros_of(std::vector<std::vector<Scalar>> const& rows, std::size_t num_columns);
+
+extern template SparseMatrix nonzeros_of(std::vector<std::vector<double>> const&, std::size_t);
+
 /// The numbers of the samples with a nonzero activation, ascending, within the whole input and from 0.
 std::vector<SampleIndex> categories(SampleSet const& activations);
 

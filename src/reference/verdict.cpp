@@ -47,23 +47,6 @@ void for_each_layer(NetworkSource const& network, std::size_t revived_until, std
   }
 }
 
-using Row = std::vector<std::pair<NeuronIndex, double>>;
-
-SampleSet set_of(std::vector<Row> const& rows, std::size_t num_neurons, SampleIndex first_sample) {
-  SampleSet set;
-  set.first_sample = first_sample;
-  set.matrix.num_rows = rows.size();
-  set.matrix.num_columns = num_neurons;
-  for (auto const& row : rows) {
-    for (auto const& [neuron, value] : row) {
-      set.matrix.column_indices.push_back(neuron);
-      set.matrix.values.push_back(value);
-    }
-    set.matrix.row_pointers.push_back(set.matrix.num_entries());
-  }
-  return set;
-}
-
 /// True if the bounds decide whether each activation is 0 and are tight to 2^-40 of the largest activation.
 bool are_known(Enclosure const& enclosure) {
   double largest = 0.0;
@@ -107,7 +90,8 @@ public:
       verdicts_[sample] = {enclosure.is_alive(), in_float[sample].is_certain(), enclosure.is_certain(),
                            enclosure.margin()};
       if (!enclosure.is_certain() || (wants_activations_ && !are_known(enclosure))) open_.push_back(sample);
-      if (wants_activations_) keep(sample, enclosure.activations());
+      if (!wants_activations_) continue;
+      for (auto const& activation : enclosure.activations()) rows_[sample].push_back(activation.centre);
     }
   }
 
@@ -127,17 +111,11 @@ public:
 
   Verdicts take() {
     Verdicts verdicts{std::move(verdicts_), {}};
-    if (wants_activations_) verdicts.activations = set_of(rows_, num_outputs_, samples_.first_sample);
+    if (wants_activations_) verdicts.activations = {nonzeros_of(rows_, num_outputs_), samples_.first_sample};
     return verdicts;
   }
 
 private:
-  void keep(std::size_t sample, std::vector<Enclosed> const& activations) {
-    for (std::size_t neuron = 0; neuron < activations.size(); ++neuron)
-      if (!activations[neuron].is_zero())
-        rows_[sample].emplace_back(static_cast<NeuronIndex>(neuron), activations[neuron].centre);
-  }
-
   void keep(std::size_t sample, ExactActivations const& activations) {
     Verdict& verdict = verdicts_[sample];
     bool const is_alive = !activations.is_dead();
@@ -146,10 +124,8 @@ private:
     verdict.margin = activations.margin();
     if (!wants_activations_) return;
     rows_[sample].clear();
-    for (std::size_t neuron = 0; neuron < activations.num_neurons(); ++neuron) {
-      double const value = activations.value(neuron);
-      if (value != 0.0) rows_[sample].emplace_back(static_cast<NeuronIndex>(neuron), value);
-    }
+    for (std::size_t neuron = 0; neuron < activations.num_neurons(); ++neuron)
+      rows_[sample].push_back(activations.value(neuron));
   }
 
   NetworkSource const& network_;
@@ -158,7 +134,7 @@ private:
   std::size_t revived_until_;
   std::size_t num_outputs_ = 0;
   std::vector<Verdict> verdicts_;
-  std::vector<Row> rows_;
+  std::vector<std::vector<double>> rows_; ///< last activations, if wanted
   std::vector<std::size_t> open_;
 };
 

@@ -69,11 +69,7 @@ void resume(Trainer& trainer, Training& engine, Checkpoint checkpoint, std::stri
                  epochs_from(checkpoint.record.history, place + ": history"), std::move(checkpoint.best));
 }
 
-fs::path previous_generation(fs::path const& path) {
-  auto previous = path;
-  previous += ".previous";
-  return previous;
-}
+fs::path previous_generation(fs::path const& path) { return fs::path(path) += ".previous"; }
 
 void write_checkpoint(fs::path const& path, Checkpoint const& checkpoint) {
   NetworkFileWriter writer(path, checkpoint.network, checkpoint.record, checkpoint.best.get());
@@ -118,11 +114,7 @@ void require_same_shape(Checkpoint const& checkpoint, Network const& network, st
   }
 }
 
-fs::path lock_of_checkpoint(fs::path const& path) {
-  auto lock = path;
-  lock += ".lock";
-  return lock;
-}
+fs::path lock_of_checkpoint(fs::path const& path) { return fs::path(path) += ".lock"; }
 
 CheckpointLock::CheckpointLock(fs::path const& path, double patience) : name_(lock_of_checkpoint(path)) {
   Stopwatch const waited;

@@ -3,8 +3,6 @@
 #include "core/elementary.hpp"
 #include "core/error.hpp"
 #include "io/json_text.hpp"
-#include "network/activations.hpp"
-#include "network/network.hpp"
 #include "radixnet/random.hpp"
 
 #include <fmt/format.h>
@@ -171,6 +169,17 @@ void require_same_data(std::string const& checkpoint_json, std::string const& ow
 
 namespace {
 
+/// cos(pi * part) for a part from 0 to 1, by the Taylor series of the sine: libraries' cos() differ in last bits.
+double half_turn_cosine(double part) {
+  constexpr double half_pi = 1.57079632679489661923;
+  double const x = half_pi * (1.0 - 2.0 * part); // cos(pi * part) = sin(pi / 2 - pi * part)
+  double const square = x * x;
+  double series = 1.0;
+  for (int odd = 23; odd >= 3; odd -= 2) // 1 - x^2 / (2 * 3) * (1 - x^2 / (4 * 5) * (...
+    series = multiply_add(-series, square / (odd * (odd - 1)), 1.0);
+  return x * series;
+}
+
 std::uint64_t hash_of(Answers const& answers, Precision precision) {
   constexpr std::uint64_t label_mark = 1; // no bits of a target: those of 1e-45f and 5e-324
   if (!answers.are_labels()) return hash(answers.values, 0, precision);
@@ -194,16 +203,6 @@ std::vector<std::uint64_t> sample_order(std::uint64_t seed, std::uint64_t epoch,
   RandomStream random(seed, epoch);
   for (std::uint64_t left = num_samples; left > 1; --left) std::swap(order[left - 1], order[random.below(left)]);
   return order;
-}
-
-double half_turn_cosine(double part) {
-  constexpr double half_pi = 1.57079632679489661923;
-  double const x = half_pi * (1.0 - 2.0 * part); // cos(pi * part) = sin(pi / 2 - pi * part)
-  double const square = x * x;
-  double series = 1.0;
-  for (int odd = 23; odd >= 3; odd -= 2) // 1 - x^2 / (2 * 3) * (1 - x^2 / (4 * 5) * (...
-    series = multiply_add(-series, square / (odd * (odd - 1)), 1.0);
-  return x * series;
 }
 
 std::string to_string(ScheduleKind kind) {

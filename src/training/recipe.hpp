@@ -17,9 +17,6 @@
 
 namespace varve {
 
-/// cos(pi * part) for a part from 0 to 1, by the Taylor series of the sine: libraries' cos() differ in last bits.
-double half_turn_cosine(double part);
-
 /// The factor of the rate in each step:
 ///   constant: 1
 ///   step:     factor^n after n times `every` epochs

@@ -3,7 +3,7 @@
 #include "core/backend.hpp"
 #include "io/open.hpp"
 #include "io/sample_files.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "reference/infer.hpp"
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 #include "engine/rank_exchange.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 

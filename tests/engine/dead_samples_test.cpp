@@ -1,7 +1,7 @@
 #include "engine/hand_made.hpp"
 #include "engine/places.hpp"
 
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 
 #include <gtest/gtest.h>
 

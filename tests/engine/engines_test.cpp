@@ -1,7 +1,7 @@
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 #include "engine/places.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 

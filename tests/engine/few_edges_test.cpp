@@ -1,7 +1,6 @@
 #include "engine/places.hpp"
 #include "passes/stride_network.hpp"
 
-#include "network/activations.hpp"
 #include "network/sample_set.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/random.hpp"

@@ -1,7 +1,7 @@
 #include "engine/places.hpp"
 
-#include "network/activations.hpp"
 #include "network/network.hpp"
+#include "network/sample_set.hpp"
 
 #include <gtest/gtest.h>
 

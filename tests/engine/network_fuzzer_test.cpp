@@ -2,7 +2,7 @@
 #include "engine/random_case.hpp"
 
 #include "core/stopwatch.hpp"
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "passes/edge_order.hpp"
 #include "passes/reduced_network.hpp"
 

@@ -2,7 +2,7 @@
 #include "engine/random_case.hpp"
 #include "engine/refused_limit.hpp"
 
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "plan/cuts.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "engine/places.hpp"
 #include "engine/refused_limit.hpp"
 
-#include "network/activations.hpp"
+#include "network/sample_set.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 

@@ -85,7 +85,7 @@ std::vector<Scalar> gradients_of_block(LayerCase<Scalar> const& given, int leave
   kernel.block_outputs = static_cast<int>(count);
   place_gradients(space, kernel);
   DeviceArray<ExecutionSpace, Scalar> const totals("totals", num_sums);
-  add_levels(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, 0});
+  launch_range(space, AddLevels<ExecutionSpace, Scalar>{kernel.levels, totals, 0});
   space.fence("totals");
   return download(totals);
 }

@@ -1,4 +1,4 @@
-#include "kernels/output_digests.hpp"
+#include "kernels/samples.hpp"
 
 #include "engine/random_case.hpp"
 #include "formats/device_layer.hpp"

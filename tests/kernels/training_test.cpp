@@ -206,7 +206,7 @@ private:
                   LayerGradient<Scalar>& gradient) const {
     AddLevels<ExecutionSpace, Scalar> const kernel{weights, Array<Scalar>("totals", weights.num_sums + bias.num_sums),
                                                    bias.num_sums, bias, 0};
-    add_levels(space_, kernel);
+    launch_range(space_, kernel);
     space_.fence("totals");
     auto const totals = download(kernel.totals);
     auto const middle = totals.begin() + static_cast<std::ptrdiff_t>(bias.num_sums);
@@ -247,7 +247,7 @@ private:
     if (is_dense) {
       PickLevels<ExecutionSpace, Scalar> const pick{kernel.levels, own.dense.places,
                                                     Array<Scalar>("totals", own.dense.places.size()), 0};
-      pick_levels(space_, pick);
+      launch_range(space_, pick);
       add_totals(kernel.bias_levels, {{}, 0, 0, 1, 0}, gradient);
       gradient.bias = gradient.weights;
       gradient.weights = download(pick.totals);
@@ -408,8 +408,8 @@ void expect_updates(OptimizerKind kind, std::size_t count) {
     biases.sums = upload<ExecutionSpace>("sums", gradient.bias);
     weights.factors = update_factors<Scalar>(optimizer, 0.1, 3, step);
     biases.factors = bias_update_factors(optimizer, 0.1, 3, step);
-    update_step(space, weights);
-    update_step(space, biases);
+    launch_range(space, weights);
+    launch_range(space, biases);
     space.fence("step");
     auto const& expected = reference.layers()[0];
     expect_equal_bits(download(weights.numbers), expected.weights, "weight");
@@ -527,7 +527,7 @@ void expect_turned(std::size_t inputs, std::size_t outputs) {
            {0, all}, {0, (3 * all + 3) / 4}, {all / 3 + 1, all}, {all / 4, all / 4 + 1}, {all / 2, all / 2}}) {
     auto const to = upload<ExecutionSpace>("by_output", std::vector<float>(all, 0.0F));
     ExecutionSpace const space;
-    transpose_weights(space, TransposeWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
+    launch_range(space, TransposeWeights<ExecutionSpace, float>{from, to, inputs, outputs, first, last});
     space.fence("turned");
     std::vector<float> expected(all, 0.0F);
     for (std::size_t i = first; i < last; ++i) expected[i % outputs * inputs + i / outputs] = by_input[i];

@@ -6,8 +6,7 @@ tests are to notice, in the order in which they are asked.
 
 TESTS = {
     "plan/cuts.cpp": ["plan_saturation"],
-    "passes/layer_rewrite.cpp": ["passes_reduced_network"],
-    "passes/renamed_rows.cpp": ["passes_equal_neurons", "passes_reduced_network"],
+    "passes/layer_rewrite.cpp": ["passes_equal_neurons", "passes_reduced_network"],
     "passes/reduced_network.cpp": ["passes_reduced_network"],
     "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network"],
     "passes/output_balance.cpp": ["passes_edge_order", "passes_ordered_network", "passes_output_groups"],
@@ -30,7 +29,6 @@ UNITS = {
 
 CUTS = "plan/cuts.cpp"
 REWRITE = "passes/layer_rewrite.cpp"
-RENAMED = "passes/renamed_rows.cpp"
 REDUCED = "passes/reduced_network.cpp"
 EDGES = "passes/edge_order.cpp"
 BALANCE = "passes/output_balance.cpp"
@@ -70,24 +68,24 @@ MUTANTS = [
     (CUTS, "a last layer that keeps nothing is passed over", "if (from < layers.size() && ", "if ("),
 
     # --- rewriting a layer ---
-    (RENAMED, "weights of merged inputs are not added up", "      sum += weight;\n", "      sum = weight;\n"),
-    (RENAMED, "sums of weights may be of any size", "is_in_range_ && std::abs(sum) <= kMaxSumOfWeights", "is_in_range_"),
-    (RENAMED, "only positive sums of weights have a limit", "std::abs(sum) <= kMaxSumOfWeights",
+    (REWRITE, "weights of merged inputs are not added up", "      sum += weight;\n", "      sum = weight;\n"),
+    (REWRITE, "sums of weights may be of any size", "is_in_range_ && std::abs(sum) <= kMaxSumOfWeights", "is_in_range_"),
+    (REWRITE, "only positive sums of weights have a limit", "std::abs(sum) <= kMaxSumOfWeights",
      "sum <= kMaxSumOfWeights"),
-    (RENAMED, "renamed inputs stay in any order",
+    (REWRITE, "renamed inputs stay in any order",
      "if (!std::ranges::is_sorted(sums_, {}, &Sum::input)) std::ranges::sort(sums_, {}, &Sum::input);", ""),
-    (RENAMED, "weights that add up to 0 stay", "      if (weight == 0.0) continue;\n      chunk.inputs", "      chunk.inputs"),
-    (RENAMED, "small sums of weights go", "      if (weight == 0.0) continue;\n      chunk.inputs",
+    (REWRITE, "weights that add up to 0 stay", "      if (weight == 0.0) continue;\n      chunk.inputs", "      chunk.inputs"),
+    (REWRITE, "small sums of weights go", "      if (weight == 0.0) continue;\n      chunk.inputs",
      "      if (std::abs(weight) < 1e-15) continue;\n      chunk.inputs"),
-    (RENAMED, "a range that was left in one row is forgotten", "chunk.is_in_range = chunk.is_in_range && is_in_range_;",
+    (REWRITE, "a range that was left in one row is forgotten", "chunk.is_in_range = chunk.is_in_range && is_in_range_;",
      ""),
-    (RENAMED, "weights of 0 stay where inputs keep their numbers", "      if (weight == 0.0) continue;\n      chunk_.inputs",
+    (REWRITE, "weights of 0 stay where inputs keep their numbers", "      if (weight == 0.0) continue;\n      chunk_.inputs",
      "      chunk_.inputs"),
-    (RENAMED, "biases may be of any size",
+    (REWRITE, "biases may be of any size",
      "chunk_.is_in_range = chunk_.is_in_range && std::abs(bias) <= kMaxSumOfWeights;", ""),
-    (RENAMED, "constants do not reach the bias", "constant == 0.0 ? layer_.bias_of(row) : constant + layer_.bias_of(row)",
+    (REWRITE, "constants do not reach the bias", "constant == 0.0 ? layer_.bias_of(row) : constant + layer_.bias_of(row)",
      "constant + (constant == 0.0 ? layer_.bias_of(row) : 0.0)"),
-    (RENAMED, "constants replace one another", "inputs_.constants[input], constant);", "inputs_.constants[input], 0.0);"),
+    (REWRITE, "constants replace one another", "inputs_.constants[input], constant);", "inputs_.constants[input], 0.0);"),
     (REWRITE, "constants are folded where that was not asked for", "if (passes.fold_constants && rows.inputs(row).empty())",
      "if (rows.inputs(row).empty())"),
     (REWRITE, "neurons that read one input are constants", "rows.inputs(row).empty()) {", "rows.inputs(row).size() < 2) {"),
@@ -209,8 +207,8 @@ MUTANTS = [
      "std::min(weights.num_rows, weights.num_columns);\n  if (width"),
     (EDGES, "layers of few edges gain", "if (weights.num_entries() < fewest_edges * weights.num_rows) return false;", ""),
     (EDGES, "layers of eight edges do not gain", "weights.num_entries() < fewest_edges", "weights.num_entries() <= fewest_edges"),
-    (EDGES, "dense layers gain", "kDensestBalanced *", "2 * kDensestBalanced *"),
-    (EDGES, "layers of density 0.3 do not gain", "kDensestBalanced *", "0.5 * kDensestBalanced *"),
+    (EDGES, "dense layers gain", "densest *", "2 * densest *"),
+    (EDGES, "layers of density 0.3 do not gain", "densest *", "0.5 * densest *"),
     (EDGES, "blocks of four are not asked", "weights_in_blocks(weights, 4) > 2.0 && ", ""),
     (EDGES, "blocks of eight are not asked",
      " && weights_in_blocks(weights, 8) > (has_many_edges ? 2.25 : 2.0);", ";"),

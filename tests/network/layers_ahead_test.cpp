@@ -1,5 +1,5 @@
 #include "network/layer_memory.hpp"
-#include "network/representable.hpp"
+#include "network/network.hpp"
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"

@@ -1,4 +1,4 @@
-#include "network/representable.hpp"
+#include "network/network.hpp"
 
 #include "core/error.hpp"
 #include "engine/hand_made.hpp"

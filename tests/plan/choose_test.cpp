@@ -259,7 +259,7 @@ TEST_P(Choices, TakeWhatIsAskedFor) {
       request.kernel = kernel.kernel;
       auto const choice = choose(layer, request);
       bool const gives_way = format.format == FormatName::staged_blocks && choice.format == FormatName::sliced_ell;
-      EXPECT_TRUE(choice.format == format.format || gives_way) << format.option << " " << kernel.option;
+      EXPECT_TRUE(choice.format == format.format || gives_way) << format.name << " " << kernel.name;
     }
   }
   PlanRequest fused;

@@ -47,7 +47,7 @@ TEST(KernelNames, AreParsedBackIfTheyCanBeAskedFor) {
     if (entry.can_be_asked_for) {
       EXPECT_EQ(parse_kernel(to_string(entry.kernel)), entry.kernel);
     } else {
-      EXPECT_THAT(sentence_of([&] { parse_kernel(entry.option); }),
+      EXPECT_THAT(sentence_of([&] { parse_kernel(entry.name); }),
                   AllOf(HasSubstr("there is no kernel"), HasSubstr("direct, stationary"), Not(HasSubstr("counts,"))));
     }
   }

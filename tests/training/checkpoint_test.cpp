@@ -5,7 +5,7 @@
 #include "io/input_files.hpp"
 #include "network/network.hpp"
 #include "reference/training_case.hpp"
-#include "training/history.hpp"
+#include "training/trainer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

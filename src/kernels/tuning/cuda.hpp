@@ -33,19 +33,35 @@ struct CudaTuning {
   static constexpr int slice_width = 16; ///< blocks that a warp of the fused kernel computes at a time
   static constexpr int chunk_size = 8;   ///< edges whose 16-bit indices are one 16-byte load
   static constexpr int block_outputs = 8;
-  static constexpr std::size_t range_bytes = 0; ///< lists are not cut into ranges of inputs
-  static constexpr double fewest_range_edges = 0.0;
 
-  /// Blocks are chosen up to this many stored weights per edge: the fused kernel computes 14e12 weights per second in
-  /// blocks, and 3e12 edges per second of single outputs whose random edges ascend.
-  static constexpr double max_stored_in_fused_blocks = 4.0;
+  static constexpr PlanLimits limits = {
+      .max_image_bytes = 28000, ///< 48 KiB less a tile of 16 KiB and 4 KB that Kokkos reserves
+      /// The fused kernel computes 14e12 weights per second in blocks, and 3e12 edges per second of single outputs
+      /// whose random edges ascend.
+      .max_stored_in_fused_blocks = 4.0,
+      /// While many samples die, the stationary kernel is faster even for layers that the fused kernel could compute,
+      /// because it compacts in every layer at no cost.
+      .stationary_layers_before_fused = 9,
+      .max_stationary_bytes = 48000, ///< Kokkos gives a team 48 KiB at most
+      .max_staged_inputs = 288,      ///< 36 KiB
+      .max_staged_outputs = 128,
+      .min_staged_uses = 3.0,
+      .max_stored_in_dense = 5.0,     ///< from a density of 0.2 on
+      .dense_per_block_weight = 1.25, ///< fused pattern blocks compute 14e12 weights per second
+      .narrowest_dense = 65,
+      /// Layers of merged networks, which have at most half as many, share launches of large tiles.
+      .fewest_dense_edges = 64,
+      .has_curves_in_rows_only = true,
+      .prefers_spread = true,
+      .max_spread_bytes = 40960,      ///< bytes of one tile
+      .max_stored_in_few_dense = 4.0, ///< one sample gains with 512 inputs of which 154 have edges
+      .max_counted_outputs = 4096,
+      .cone_other_cost = 3.0, ///< see place_cone_runs(): there, chunks of 8 edges are mostly padding
+  };
+
   static constexpr bool has_large_tiles = true;
   using NarrowFused = CudaNarrowTuning<ExecutionSpace, Scalar>;
-  static constexpr bool has_wide_tiles = true;          ///< if a team may have their scratch (core/large_scratch.hpp)
-  static constexpr std::size_t max_image_bytes = 28000; ///< 48 KiB less a tile of 16 KiB and 4 KB that Kokkos reserves
-  /// While many samples die, the stationary kernel is faster even for layers that the fused kernel could compute,
-  /// because it compacts in every layer at no cost.
-  static constexpr std::size_t stationary_layers_before_fused = 9;
+  static constexpr bool has_wide_tiles = true; ///< if a team may have their scratch (core/large_scratch.hpp)
 
   /// A warp holds 16 outputs of 64 samples in 32 sums per thread, and reads each line from the L2 once for 16 outputs.
   using WideBlockTile = TileShape<Scalar, 8 / static_cast<int>(sizeof(Scalar)), 1, 32>;
@@ -62,7 +78,6 @@ struct CudaTuning {
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 8;
   static constexpr int stationary_level = 0;
-  static constexpr std::size_t max_stationary_bytes = 48000; ///< Kokkos gives a team 48 KiB at most
   static int stationary_teams(int processors) { return 2 * processors; }
 
   /// A thread holds 8 float samples of an output, so an index and a weight serve two loads of 16 bytes.
@@ -73,9 +88,6 @@ struct CudaTuning {
   static constexpr int staged_slice_width = 8;
   static constexpr int staged_team_size = 256;
   static constexpr int staged_level = 0;
-  static constexpr std::size_t max_staged_inputs = 288; ///< 36 KiB
-  static constexpr std::size_t max_staged_outputs = 128;
-  static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int processors, int num_tiles, int num_stages) {
     return std::min(num_tiles * num_stages, staged_teams * processors);
   }
@@ -92,11 +104,6 @@ struct CudaTuning {
   static int fewest_large_dense(int processors) { return processors; } ///< number of teams
   using DenseBounds = Kokkos::LaunchBounds<512 / pack_width, pack_width>;
   static constexpr bool has_dense_kernel = true;
-  static constexpr double max_stored_in_dense = 5.0;     ///< from a density of 0.2 on
-  static constexpr double dense_per_block_weight = 1.25; ///< fused pattern blocks compute 14e12 weights per second
-  static constexpr std::size_t narrowest_dense = 65;
-  /// Edges per output. Layers of merged networks, which have at most half as many, share launches of large tiles.
-  static constexpr std::size_t fewest_dense_edges = 64;
   static int dense_teams(int processors) { return pack_width * processors; }
   /// With fewer teams, fused pattern blocks are faster: 300 samples of 300 neurons occupy only 14 teams.
   static int fewest_dense_tasks(int processors) { return processors / 16; }
@@ -116,14 +123,10 @@ struct CudaTuning {
 
   /// With fewer samples than this, layers are spread: a tile of 8 would occupy 1/264 of the fused kernel's teams.
   static std::size_t few_samples(int /*processors*/) { return 256; }
-  static constexpr bool has_curves_in_rows_only = true;
   static constexpr bool has_small_batch_kernel = false; ///< the split-output kernel takes few samples
   static constexpr int few_outputs = 8;                 ///< outputs of a block of dense layers for one or two samples
   static constexpr int few_dense_chunk = 8;
   static constexpr int few_dense_piece = pack_width;
-  static constexpr std::size_t max_single_samples = 0;
-  static constexpr double max_stored_in_few_dense = 4.0; ///< one sample gains with 512 inputs of which 154 have edges
-  static constexpr bool prefers_spread = true;
   using SpreadTile = TileShape<Scalar, pack_width, 1, 2>;
   static constexpr std::size_t max_single_spread_samples = 2; ///< lanes of a warp for each of 16 outputs
   /// A slice of 16 outputs of a tile occupies 32 threads; 256 threads copy its edges in stages of 12 KB in float. Three
@@ -133,12 +136,10 @@ struct CudaTuning {
   static constexpr int spread_stage_chunks = 16;
   static constexpr int spread_stages = kHasLargeScratch ? 4 : 2;
   static constexpr int spread_level = 0;
-  static constexpr std::size_t max_spread_bytes = 40960; ///< bytes of one tile
   static int spread_teams(int processors) { return processors; }
 
   static constexpr int log2_counted_samples = 5; ///< a team counts for 2^5 samples, or fewer that fit max_counted_bytes
-  static constexpr int max_counted_bytes = 36000;
-  static constexpr std::size_t max_counted_outputs = 4096;
+  static constexpr std::size_t max_counted_bytes = 36000;
 
   static constexpr int entry_team_size = 32; ///< a barrier of one warp costs little, and each entry needs one
   static constexpr int entry_samples = 1;
@@ -151,8 +152,6 @@ struct CudaTuning {
   static constexpr int cone_team_size = 2;
   static constexpr int cone_level = 0;
   static constexpr std::size_t max_cone_bytes = 46000;
-  /// Cost per output of the other kernels, see place_cone_runs(): there, chunks of 8 edges are mostly padding.
-  static constexpr double cone_other_cost = 3.0;
   static int cone_teams(int processors) { return 5 * processors; }
 
   static constexpr int move_team_size = 8;

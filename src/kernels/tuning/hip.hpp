@@ -7,6 +7,14 @@
 
 namespace varve {
 
+/// The limits of HIP from those of CUDA.
+constexpr PlanLimits hip_limits(PlanLimits limits) {
+  limits.max_staged_inputs = 144;  // 18 KB
+  limits.max_spread_bytes = 32768; // 56 KB less up to 20 for the stages
+  limits.max_stored_in_few_dense = 0.0;
+  return limits;
+}
+
 /// HIP, derived from CudaTuning for one die of an MI250; NOTHING HERE IS MEASURED. All other constants are those of
 /// CUDA. Differences: a compute unit has 64 KB of scratch (LDS; a multiprocessor of an H200 has 228 KB), of which
 /// Kokkos leaves a team 56 KB; a wavefront has 64 lanes (a warp 32); a compute unit of four SIMD units holds 32
@@ -21,15 +29,16 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
   /// one such tile per compute unit, so blocks of 4 give 8 wavefronts per compute unit instead of 4.
   static constexpr int block_outputs = 4;
 
+  static constexpr PlanLimits limits = hip_limits(Cuda::limits);
+
   /// 18 KB of inputs for a team: three teams of 256 threads per compute unit.
   using StagedPolicy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<256, 3>>;
-  static constexpr std::size_t max_staged_inputs = 144;
   static int staged_league_size(int processors, int num_tiles, int num_stages) {
     return std::min(num_tiles * num_stages, 3 * processors);
   }
 
-  static constexpr int expand_bytes = 8192;       ///< room for six teams of 256 threads per compute unit
-  static constexpr int max_counted_bytes = 18000; ///< room for three teams per compute unit
+  static constexpr int expand_bytes = 8192;               ///< room for six teams of 256 threads per compute unit
+  static constexpr std::size_t max_counted_bytes = 18000; ///< room for three teams per compute unit
 
   static constexpr int entry_team_size = 64;
 
@@ -40,8 +49,6 @@ struct HipTuning : CudaTuning<ExecutionSpace, Scalar> {
 
   using SpreadBounds = Kokkos::LaunchBounds<256, 1>;
   static constexpr int spread_stage_chunks = 8;
-  static constexpr double max_stored_in_few_dense = 0.0;
-  static constexpr std::size_t max_spread_bytes = 32768; ///< 56 KB less up to 20 for the stages
 
   /// In float one sample per lane of a wavefront and 20 KB for its slots: three teams of one wavefront per compute
   /// unit. Scratch, not registers, bounds the number of samples in flight.

@@ -24,22 +24,36 @@ struct Tuning {
 
   static constexpr int slice_width = 1; ///< a thread computes one block at a time
   static constexpr int chunk_size = 1;
-  /// Half of an L1 of 32 KiB (AVX2), two thirds of one of 48 KiB (AVX-512), beside weights and sums.
-  static constexpr std::size_t range_bytes = has_long_registers ? 32768 : 16384;
-  static constexpr double fewest_range_edges = 24.0; ///< 13 edges: 1.2 times as slow; 26: 0.9; 38: 0.6 to 0.7
   /// A pattern block of 4 has sums in 16 of 32 vector registers (8 would spill), one of 2 in 8 of 16 shorter ones.
   static constexpr int block_outputs = has_long_registers ? 4 : 2;
   /// Outputs of a block in layers too wide for the fused kernel: 16 sums of one vector of samples each, so that a tile
   /// of 16384 neurons fits an L2 of 1 MiB.
   static constexpr int wide_block_outputs = has_long_registers ? 16 : 4;
 
-  /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
-  static constexpr double max_stored_in_fused_blocks = 2.0;
+  static constexpr PlanLimits limits = {
+      /// Half of an L1 of 32 KiB (AVX2), two thirds of one of 48 KiB (AVX-512), beside weights and sums.
+      .range_bytes = has_long_registers ? 32768 : 16384,
+      .fewest_range_edges = 24.0, ///< 13 edges: 1.2 times as slow; 26: 0.9; 38: 0.6 to 0.7
+      /// Blocks are chosen up to 2 stored weights per edge, because a block of 4 is 1.5 to 2 times as fast.
+      .max_stored_in_fused_blocks = 2.0,
+      .max_stationary_bytes = std::size_t(1) << 20U,
+      .max_staged_inputs = 1024, ///< 256 KiB for 64 float samples, which fit the L2
+      .max_staged_outputs = 1024,
+      .min_staged_uses = 3.0,
+      .max_stored_in_dense = has_long_registers ? 2.8 : 2.0,
+      .dense_per_block_weight = 1.3,
+      .narrowest_dense = 129,  ///< merged networks alternate, and each change is a launch
+      .prefers_spread = false, ///< few samples use the direct kernel, whose tiles stay in caches
+      .max_spread_bytes = std::size_t(1) << 20U,
+      .max_single_samples = 3,
+      .max_stored_in_few_dense = 2.5,
+      .max_counted_outputs = 8192,
+      .cone_other_cost = 3.0, ///< see place_cone_runs()
+  };
+
   static constexpr bool has_large_tiles = false;
   using NarrowFused = void; ///< void: there are no small tiles of the fused kernel for launches of few outputs
   static constexpr bool has_wide_tiles = false;
-  static constexpr std::size_t max_image_bytes = 0;
-  static constexpr std::size_t stationary_layers_before_fused = 0;
 
   using WideBlockTile = FewTile;           ///< tile of the direct kernel with pattern blocks
   static constexpr int direct_threads = 1; ///< larger teams wait for their slowest thread: 1.25 to 2 times slower
@@ -52,7 +66,6 @@ struct Tuning {
   static constexpr int stationary_blocks = 8;
   static constexpr int stationary_team_size = 1;
   static constexpr int stationary_level = 1;
-  static constexpr std::size_t max_stationary_bytes = std::size_t(1) << 20U;
   static int stationary_teams(int processors) { return processors; }
 
   using StagedTile = Tile;
@@ -60,9 +73,6 @@ struct Tuning {
   static constexpr int staged_slice_width = 1;
   static constexpr int staged_team_size = 1;
   static constexpr int staged_level = 1;
-  static constexpr std::size_t max_staged_inputs = 1024; ///< 256 KiB for 64 float samples, which fit the L2
-  static constexpr std::size_t max_staged_outputs = 1024;
-  static constexpr double min_staged_uses = 3.0;
   static int staged_league_size(int /*processors*/, int num_tiles, int num_stages) { return num_tiles * num_stages; }
 
   /// Dense layers: a block of 6 outputs has its sums in 24 of 32 vector registers, a block of 2 in 8 of 16 shorter
@@ -71,10 +81,6 @@ struct Tuning {
   static constexpr int dense_chunk = 1;
   static constexpr bool has_dense_kernel = false; ///< the fused and the direct kernel compute dense layers
   using DenseTile = Tile;
-  static constexpr double max_stored_in_dense = has_long_registers ? 2.8 : 2.0;
-  static constexpr double dense_per_block_weight = 1.3;
-  static constexpr std::size_t narrowest_dense = 129; ///< merged networks alternate, and each change is a launch
-  static constexpr std::size_t fewest_dense_edges = 0;
   static int fewest_dense_tasks(int /*processors*/) { return 0; }
 
   static constexpr int expand_level = 1;
@@ -92,8 +98,6 @@ struct Tuning {
   static std::size_t few_samples(int processors) {
     return static_cast<std::size_t>(processors) / 2 * Tile::num_samples + 1;
   }
-  static constexpr bool has_curves_in_rows_only = false;
-  static constexpr bool prefers_spread = false; ///< few samples use the direct kernel, whose tiles stay in caches
   using SpreadTile = Tile;
   static constexpr std::size_t max_single_spread_samples = 0;
   using SpreadBounds = Kokkos::LaunchBounds<>;
@@ -101,7 +105,6 @@ struct Tuning {
   static constexpr int spread_stage_chunks = 0; ///< edges are read through the caches
   static constexpr int spread_stages = 2;
   static constexpr int spread_level = 1;
-  static constexpr std::size_t max_spread_bytes = std::size_t(1) << 20U;
   static int spread_teams(int processors) { return processors; }
 
   /// The small-batch kernel computes up to two tiles FewTile. Per edge and sample, one core of an EPYC took 0.25 ns
@@ -110,8 +113,6 @@ struct Tuning {
   static constexpr int few_outputs = pack_width; ///< outputs that a thread computes together
   static constexpr int few_dense_chunk = 1;
   static constexpr int few_dense_piece = 1;
-  static constexpr std::size_t max_single_samples = 3; ///< up to this number of samples, tiles hold one each
-  static constexpr double max_stored_in_few_dense = 2.5;
   static constexpr double few_cost_of_edge = 4.0; ///< time of an edge in sliced ELL, in units of a dense weight's
   static constexpr double few_cost_of_tile = 3.0; ///< time of a tile of FewTile, in units of a tile of one sample
   /// Threads of a launch whose layers take `work` each, in units of a dense weight's time. Each thread gets at least 25
@@ -121,8 +122,7 @@ struct Tuning {
   }
 
   static constexpr int log2_counted_samples = 6; ///< a team counts for 2^6 samples
-  static constexpr int max_counted_bytes = 1 << 20;
-  static constexpr std::size_t max_counted_outputs = 8192;
+  static constexpr std::size_t max_counted_bytes = 1U << 20U;
 
   static constexpr int entry_team_size = 1;
   static constexpr int entry_samples = 16;
@@ -134,7 +134,6 @@ struct Tuning {
   static constexpr int cone_team_size = 1;
   static constexpr int cone_level = 1;
   static constexpr std::size_t max_cone_bytes = std::size_t(1) << 20U;
-  static constexpr double cone_other_cost = 3.0; ///< cost per output of the other kernels, see place_cone_runs()
   static int cone_teams(int processors) { return 8 * processors; }
 
   static constexpr int move_team_size = 1;
