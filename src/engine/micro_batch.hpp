@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "engine/training_kernels.hpp"
 #include "network/loss.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/beside_recordings.hpp"
+#include "core/device_stream.hpp"
 #include "core/device_memory.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"

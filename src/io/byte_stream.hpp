@@ -7,8 +7,13 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace varve {
+
+namespace compression {
+class Coder;
+}
 
 /// The compression formats that readers recognize and writers produce.
 enum class Compression { none, gzip, xz, zstd };
@@ -46,10 +51,14 @@ public:
   void commit();
 
 private:
-  class Compressor;
+  /// Writes the compressed form of the beginning of `text`, which it removes, or, if that is empty, of what the coder
+  /// holds back; true at the end of the stream.
+  bool compress(std::string_view& text);
 
   OutputFile file_;
-  std::unique_ptr<Compressor> compressor_; ///< null: the text is not compressed
+  Compression compression_;
+  std::unique_ptr<compression::Coder> coder_; ///< null: the text is not compressed
+  std::vector<char> buffer_;
 };
 
 } // namespace varve
