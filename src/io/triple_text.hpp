@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -27,11 +28,38 @@ struct TripleFormat {
   bool drops_zeros = false;               ///< true if entries of value 0 are not stored
 };
 
-/// The wanted rows [first, last) of the matrix, from 0. Without `last`, all rows from `first` that the file contains.
-struct WantedRows {
-  std::uint64_t first = 0;
-  std::optional<std::uint64_t> last;
+/// Entries of a matrix in the order of a text.
+struct TripleBlock {
+  /// Consecutive entries of one row.
+  struct Run {
+    NeuronIndex row = 0; ///< from 0, counted from the first wanted row
+    NeuronIndex num_entries = 0;
+  };
+
+  std::vector<Run> runs;
+  std::vector<NeuronIndex> columns;
+  std::vector<double> values;    ///< one per entry, or exactly one shared by all
+  std::uint64_t largest_row = 0; ///< in the text, from 1, wanted or not
+
+  void add(NeuronIndex row, NeuronIndex column, double value) {
+    constexpr auto most = std::numeric_limits<NeuronIndex>::max();
+    if (runs.empty() || runs.back().row != row || runs.back().num_entries == most) runs.push_back({row, 0});
+    ++runs.back().num_entries;
+    if (columns.empty()) {
+      values = {value};
+    } else if (values.size() > 1 || !same_bits(values[0], value)) {
+      if (values.size() == 1) values.resize(columns.size(), double(values[0]));
+      values.push_back(value);
+    }
+    columns.push_back(column);
+  }
 };
+
+/// Builds a matrix from the entries of all blocks, in the order of the text; frees each block once it is copied.
+SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns);
+
+/// Sorts all rows by column, with `parallel` on all host threads; returns the first row that contains a column twice.
+std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel);
 
 /// What read_triples finds: a matrix or, if the text is too large, what open_triples needs.
 struct TripleScan {
@@ -42,22 +70,21 @@ struct TripleScan {
   std::vector<std::uint64_t> sums; ///< checksums of the text blocks
 };
 
-/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns. With
+/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns: [first,
+/// last), from 0, or all rows that the file contains. With
 /// `parallel`, blocks are parsed on all host threads. The result has no matrix if building it takes more than
 /// `max_bytes`; in that case, throws InputError if the rows do not ascend, because open_triples could not read them.
 /// Throws InputError with file, line, what was found and what was expected for an incomplete line, a missing or extra
 /// column, a malformed number, an index out of range, a value that is not finite, or a pair of indices given twice.
 TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> max_bytes = std::nullopt);
+                        OptionalSampleRange const& wanted, bool parallel,
+                        std::optional<std::size_t> max_bytes = std::nullopt);
 
 /// Opens a text of triples with ascending rows, which read_triples has scanned, to read it part by part; rows between
 /// parts are skipped. Memory use is bounded by the size of a part. Throws InputError as TextReader does; reading throws
 /// InputError as read_triples does, and if the text differs from the one that was scanned.
 std::unique_ptr<SampleReader> open_triples(std::filesystem::path const& path, TripleFormat const& format,
-                                           WantedRows const& wanted, TripleScan&& scan);
-
-/// Sorts the entries of a row of a matrix by column.
-void sort_row(SparseMatrix& matrix, std::size_t row);
+                                           OptionalSampleRange const& wanted, TripleScan&& scan);
 
 /// Writes lines of three numbers, separated by tabs, through a buffer of bounded size.
 class TripleWriter {

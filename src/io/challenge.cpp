@@ -1,6 +1,5 @@
-#include "core/error.hpp"
-#include "core/host_threads.hpp"
 #include "io/challenge.hpp"
+#include "core/host_threads.hpp"
 #include "io/triple_text.hpp"
 #include "network/network.hpp"
 
@@ -9,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -172,7 +172,7 @@ public:
     format.names = {"input", "output", "weight"};
     format.largest = {neurons_, neurons_};
     format.row_position = 1;
-    auto triples = read_triples(files_.at(number), format, neurons_, {0, neurons_}, false);
+    auto triples = read_triples(files_.at(number), format, neurons_, SampleRange{0, neurons_}, false);
     return {std::move(*triples.whole), {bias_}, Activation::clipped_relu(cap_)};
   }
 
@@ -183,6 +183,14 @@ private:
   double bias_;
   double cap_;
 };
+
+/// Calls visit(row, column, value) for each entry of a matrix.
+template <class Visit>
+void for_each_entry(SparseMatrix const& matrix, Visit const& visit) {
+  for (std::size_t row = 0; row < matrix.num_rows; ++row)
+    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+      visit(row, std::uint64_t{matrix.column_indices[entry]}, matrix.value(entry));
+}
 
 /// Throws unless text can store this layer: it must match layer 0 in everything but its weights.
 void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
@@ -207,11 +215,9 @@ void require_like_challenge(Layer const& layer, Layer const& first, std::size_t 
 
 void write_layer_file(Layer const& layer, fs::path const& path) {
   TripleWriter file(path, Appears::with_folder);
-  for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
-    for (auto entry = layer.weights.row_pointers[output]; entry < layer.weights.row_pointers[output + 1]; ++entry) {
-      file.write(std::uint64_t{layer.weights.column_indices[entry]} + 1, output + 1, layer.weights.value(entry));
-    }
-  }
+  for_each_entry(layer.weights, [&](std::size_t output, std::uint64_t input, double weight) {
+    file.write(input + 1, output + 1, weight);
+  });
   file.commit();
 }
 
@@ -256,6 +262,78 @@ void write_challenge_network(NetworkSource const& network, fs::path const& path,
     if (progress) progress(num_done, num_layers);
   });
   folder.commit();
+}
+
+namespace {
+
+// limit on image numbers: a typing error must not fill the memory
+constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
+
+TripleFormat text_format(std::size_t neurons) {
+  return {{"image", "pixel", "value"}, {largest_image, neurons}, 0, true};
+}
+
+void require_sensible(OptionalSampleRange const& range) {
+  if (!range || (range->first <= range->second && range->second <= largest_image)) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
+                               range->second, largest_image));
+}
+
+/// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
+void require_begun(fs::path const& path, OptionalSampleRange const& range, std::uint64_t largest) {
+  if (!range || range->first < largest || range->first == range->second) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range->first + 1,
+                               range->second, path.string(), largest));
+}
+
+class ChallengeSampleWriter final : public SampleWriter {
+public:
+  explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
+
+  void append(SampleSet const& batch) override {
+    for_each_entry(batch.matrix, [&](std::size_t row, std::uint64_t column, double value) {
+      file_.write(batch.first_sample + row + 1, column + 1, value);
+    });
+  }
+  void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
+  void append_targets(SampleSet const& /*batch*/) override { fail_no_place("targets"); }
+  void commit() override { file_.commit(); }
+
+private:
+  [[noreturn]] void fail_no_place(char const* what) const {
+    throw UsageError(fmt::format("{} is text, which has no place for {}; expected .safetensors, or --samples-only",
+                                 path_.string(), what));
+  }
+
+  fs::path path_;
+  TripleWriter file_;
+};
+
+/// Reads all wanted samples, or what open_triples needs of a text that takes more than `bytes` in memory.
+TripleScan scan_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
+                        std::optional<std::size_t> bytes) {
+  require_sensible(range);
+  auto scan = read_triples(path, text_format(neurons), neurons, range, true, bytes);
+  require_begun(path, range, scan.largest_row);
+  return scan;
+}
+
+} // namespace
+
+SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  auto scan = scan_samples(path, neurons, range, std::nullopt);
+  return {std::move(*scan.whole), scan.facts.first_sample};
+}
+
+std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
+                                                     OptionalSampleRange const& range, std::size_t bytes) {
+  auto scan = scan_samples(path, neurons, range, bytes);
+  if (!scan.whole) return open_triples(path, text_format(neurons), range, std::move(scan));
+  return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), scan.facts.first_sample});
+}
+
+std::unique_ptr<SampleWriter> create_challenge_samples(fs::path const& path) {
+  return std::make_unique<ChallengeSampleWriter>(path);
 }
 
 } // namespace varve
