@@ -1,4 +1,6 @@
 #include "io/challenge.hpp"
+
+#include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/triple_text.hpp"
 #include "network/network.hpp"

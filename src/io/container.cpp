@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace varve::container {
@@ -30,20 +31,10 @@ constexpr std::size_t pieces_at_once = 16; ///< of one thread
 /// Calls visit(Stored{}) with a number of the stored type.
 template <class Visit>
 void with_type(NumberType type, Visit const& visit) {
-  switch (type) {
-  case NumberType::u8:
-    return visit(std::uint8_t{});
-  case NumberType::u16:
-    return visit(std::uint16_t{});
-  case NumberType::u32:
-    return visit(std::uint32_t{});
-  case NumberType::u64:
-    return visit(std::uint64_t{});
-  case NumberType::f32:
-    return visit(float{});
-  case NumberType::f64:
-    return visit(double{});
-  }
+  auto const try_all = [&]<class... Stored>(std::tuple<Stored...> const&) {
+    ((type == type_of<Stored>() ? visit(Stored{}) : void()), ...);
+  };
+  try_all(std::tuple<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, float, double>());
 }
 
 template <class Number, class Stored>
