@@ -13,6 +13,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -115,17 +116,8 @@ std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) 
 } // namespace
 
 std::string to_string(Backend backend) {
-  switch (backend) {
-  case Backend::serial:
-    return "serial";
-  case Backend::openmp:
-    return "openmp";
-  case Backend::cuda:
-    return "cuda";
-  case Backend::hip:
-    return "hip";
-  }
-  throw std::logic_error("varve: unknown backend");
+  constexpr std::array names = {"serial", "openmp", "cuda", "hip"};
+  return names.at(static_cast<std::size_t>(backend));
 }
 
 bool has_own_memory(Backend backend) { return backend == Backend::cuda || backend == Backend::hip; }

@@ -82,6 +82,7 @@ public:
   void require_kind(std::string_view kind, std::initializer_list<std::string_view> keys) const;
 
   bool has(std::string const& name) const { return arrays_.contains(name); }
+  Array const& at(std::string const& name) const { return arrays_.at(name).array; } ///< one that is there
 
   /// An array that must be there. Throws InputError if it is not, or has another type than these. The caller checks its
   /// shape.
