@@ -5,7 +5,6 @@
 #include "core/gpu.hpp"
 #include "core/host.hpp"
 #include "core/host_threads.hpp"
-#include "core/kokkos_settings.hpp"
 #include "core/printable.hpp"
 
 #include <unistd.h>

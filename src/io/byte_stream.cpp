@@ -1,4 +1,4 @@
-#include "io/byte_stream.hpp"
+#include "io/text_file.hpp"
 
 #include "core/config.hpp"
 #include "core/error.hpp"

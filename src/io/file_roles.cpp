@@ -1,7 +1,6 @@
 #include "io/file_roles.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
 #include "io/output_file.hpp"

@@ -1,7 +1,6 @@
-#include "io/idx.hpp"
+#include "io/foreign_files.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/text_file.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
-#include "io/matrix_market.hpp"
+#include "io/foreign_files.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/text_file.hpp"
 #include "io/triple_text.hpp"
 
