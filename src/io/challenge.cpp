@@ -216,9 +216,9 @@ void require_like_challenge(Layer const& layer, Layer const& first, std::size_t 
 }
 
 void write_layer_file(Layer const& layer, fs::path const& path) {
-  TripleWriter file(path, Appears::with_folder);
+  LineWriter file(path, Appears::with_folder);
   for_each_entry(layer.weights, [&](std::size_t output, std::uint64_t input, double weight) {
-    file.write(input + 1, output + 1, weight);
+    file.write("{}\t{}\t{}\n", input + 1, output + 1, weight);
   });
   file.commit();
 }
@@ -294,7 +294,7 @@ public:
 
   void append(SampleSet const& batch) override {
     for_each_entry(batch.matrix, [&](std::size_t row, std::uint64_t column, double value) {
-      file_.write(batch.first_sample + row + 1, column + 1, value);
+      file_.write("{}\t{}\t{}\n", batch.first_sample + row + 1, column + 1, value);
     });
   }
   void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
@@ -308,7 +308,7 @@ private:
   }
 
   fs::path path_;
-  TripleWriter file_;
+  LineWriter file_;
 };
 
 /// Reads all wanted samples, or what open_triples needs of a text that takes more than `bytes` in memory.

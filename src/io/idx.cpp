@@ -91,10 +91,7 @@ private:
 
   /// The dimensions as text: "28 x 28".
   std::string shape() const {
-    std::string text;
-    for (std::size_t number = 1; number < dimensions_.size(); ++number)
-      text += fmt::format("{}{}", text.empty() ? "" : " x ", dimensions_[number]);
-    return text.empty() ? "1" : text;
+    return dimensions_.size() == 1 ? "1" : fmt::format("{}", fmt::join(std::span(dimensions_).subspan(1), " x "));
   }
 
   std::string description() const {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -76,6 +77,32 @@ private:
   Compression compression_;
   std::unique_ptr<compression::Coder> coder_; ///< null: the text is not compressed
   std::vector<char> buffer_;
+};
+
+/// Writes formatted lines through a buffer of bounded size.
+class LineWriter {
+public:
+  explicit LineWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself) : file_(path, appears) {}
+
+  template <class... Values>
+  void write(fmt::format_string<Values const&...> line, Values const&... values) {
+    fmt::format_to(std::back_inserter(text_), line, values...);
+    if (text_.size() > 1 << 20) flush();
+  }
+
+  void commit() {
+    flush();
+    file_.commit();
+  }
+
+private:
+  void flush() {
+    file_.write({text_.data(), text_.size()});
+    text_.clear();
+  }
+
+  TextWriter file_;
+  fmt::memory_buffer text_;
 };
 
 /// A block of whole lines of a text file.

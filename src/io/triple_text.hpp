@@ -4,13 +4,10 @@
 #include "io/text_file.hpp"
 #include "network/sparse_matrix.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -85,31 +82,5 @@ TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& f
 /// InputError as read_triples does, and if the text differs from the one that was scanned.
 std::unique_ptr<SampleReader> open_triples(std::filesystem::path const& path, TripleFormat const& format,
                                            OptionalSampleRange const& wanted, TripleScan&& scan);
-
-/// Writes lines of three numbers, separated by tabs, through a buffer of bounded size.
-class TripleWriter {
-public:
-  explicit TripleWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself)
-      : file_(path, appears) {}
-
-  void write(std::uint64_t first, std::uint64_t second, double value) {
-    fmt::format_to(std::back_inserter(text_), "{}\t{}\t{}\n", first, second, value);
-    if (text_.size() > 1 << 20) flush();
-  }
-
-  void commit() {
-    flush();
-    file_.commit();
-  }
-
-private:
-  void flush() {
-    file_.write({text_.data(), text_.size()});
-    text_.clear();
-  }
-
-  TextWriter file_;
-  fmt::memory_buffer text_;
-};
 
 } // namespace varve
