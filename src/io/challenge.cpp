@@ -41,9 +41,14 @@ bool take(std::string_view& rest, std::size_t& number) {
 /// The layer files of a folder, by number of neurons and layer number (from 1).
 using LayerFiles = std::map<std::size_t, std::map<std::size_t, fs::path>>;
 
-bool is_layer_name(std::string_view name, std::size_t& neurons, std::size_t& number) {
+/// The number of neurons and the layer number in the name of a layer file; nullopt for other names.
+std::optional<std::pair<std::size_t, std::size_t>> numbers_in_name(std::string_view name) {
+  std::size_t neurons = 0;
+  std::size_t number = 0;
   bool const begins = take(name, "n") && take(name, neurons) && take(name, "-l") && take(name, number);
-  return begins && take(name, ".tsv") && (name.empty() || name == ".gz" || name == ".xz" || name == ".zst");
+  if (!begins || !take(name, ".tsv")) return std::nullopt;
+  bool const is_layer = name.empty() || name == ".gz" || name == ".xz" || name == ".zst";
+  return is_layer ? std::optional(std::pair(neurons, number)) : std::nullopt;
 }
 
 std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
@@ -56,11 +61,10 @@ std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
 LayerFiles find_layer_files(fs::path const& folder) {
   LayerFiles files;
   for (auto const& entry : entries_of(folder)) {
-    std::size_t neurons = 0;
-    std::size_t number = 0;
     auto const name = entry.path().filename().string();
-    if (!is_layer_name(name, neurons, number)) continue;
-    auto const [place, is_new] = files[neurons].emplace(number, entry.path());
+    auto const numbers = numbers_in_name(name);
+    if (!numbers) continue;
+    auto const [place, is_new] = files[numbers->first].emplace(numbers->second, entry.path());
     if (!is_new) {
       std::string names[] = {place->second.filename().string(), name};
       std::ranges::sort(names);
@@ -225,11 +229,7 @@ void write_layer_file(Layer const& layer, fs::path const& path) {
 
 } // namespace
 
-bool is_layer_file_name(std::string_view name) {
-  std::size_t neurons = 0;
-  std::size_t number = 0;
-  return is_layer_name(name, neurons, number);
-}
+bool is_layer_file_name(std::string_view name) { return numbers_in_name(name).has_value(); }
 
 std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
   return find_challenge_files(folder, options).paths;

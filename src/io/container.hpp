@@ -51,11 +51,13 @@ constexpr NumberType type_of() {
 
 /// An array as the header tells of it.
 struct Array {
+  std::string name;
   NumberType type = NumberType::u8;
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;       ///< of its bytes in the file
   std::uint64_t end = 0;         ///< after its last byte
   std::uint64_t first_piece = 0; ///< whose hash is that of its first bytes
+  bool is_known = false;         ///< File::array() or list() was called for it
 
   std::uint64_t count() const { return (end - begin) / size_of(type); } ///< of numbers
 };
@@ -82,7 +84,7 @@ public:
   void require_kind(std::string_view kind, std::initializer_list<std::string_view> keys) const;
 
   bool has(std::string const& name) const { return arrays_.contains(name); }
-  Array const& at(std::string const& name) const { return arrays_.at(name).array; } ///< one that is there
+  Array const& at(std::string const& name) const { return arrays_.at(name); } ///< one that is there
 
   /// An array that must be there. Throws InputError if it is not, or has another type than these. The caller checks its
   /// shape.
@@ -124,18 +126,12 @@ private:
   void read_at(std::uint64_t first, std::span<char> bytes) const;
   void check_piece(Array const& array, std::uint64_t piece, std::string_view bytes) const;
   void read_piece(Array const& array, std::uint64_t piece, std::uint64_t first, std::span<char> bytes) const;
-  std::string name_of_array(Array const& array) const;
-
-  struct Entry {
-    Array array;
-    bool is_known = false; ///< array() or list() was called for it
-  };
 
   std::filesystem::path path_;
   Descriptor file_;
   nlohmann::ordered_json description_;
   std::string identity_;
-  std::map<std::string, Entry> arrays_;
+  std::map<std::string, Array> arrays_;
   std::vector<Digest> hashes_;
   std::unique_ptr<std::atomic<bool>[]> is_checked_; ///< pieces that were read and had the right hash
 };
