@@ -174,11 +174,11 @@ public:
   std::size_t num_layers() const override { return files_.size(); }
 
   Layer layer(std::size_t number) const override {
-    TripleFormat format;
-    format.names = {"input", "output", "weight"};
-    format.largest = {neurons_, neurons_};
-    format.row_position = 1;
-    auto triples = read_triples(files_.at(number), format, neurons_, SampleRange{0, neurons_}, false);
+    auto triples = read_triples({.path = files_.at(number),
+                                 .names = {"input", "output", "weight"},
+                                 .largest = {neurons_, neurons_},
+                                 .row_position = 1,
+                                 .wanted = SampleRange{0, neurons_}});
     return {std::move(*triples.whole), {bias_}, Activation::clipped_relu(cap_)};
   }
 
@@ -271,10 +271,6 @@ namespace {
 // limit on image numbers: a typing error must not fill the memory
 constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
 
-TripleFormat text_format(std::size_t neurons) {
-  return {{"image", "pixel", "value"}, {largest_image, neurons}, 0, true};
-}
-
 void require_sensible(OptionalSampleRange const& range) {
   if (!range || (range->first <= range->second && range->second <= largest_image)) return;
   throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
@@ -311,26 +307,30 @@ private:
   LineWriter file_;
 };
 
-/// Reads all wanted samples, or what open_triples needs of a text that takes more than `bytes` in memory.
-TripleScan scan_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range,
-                        std::optional<std::size_t> bytes) {
+TripleText sample_text(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
   require_sensible(range);
-  auto scan = read_triples(path, text_format(neurons), neurons, range, true, bytes);
-  require_begun(path, range, scan.largest_row);
-  return scan;
+  return {.path = path,
+          .names = {"image", "pixel", "value"},
+          .largest = {largest_image, neurons},
+          .drops_zeros = true,
+          .is_parallel = true,
+          .wanted = range};
 }
 
 } // namespace
 
 SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
-  auto scan = scan_samples(path, neurons, range, std::nullopt);
+  auto scan = read_triples(sample_text(path, neurons, range));
+  require_begun(path, range, scan.largest_row);
   return {std::move(*scan.whole), scan.facts.first_sample};
 }
 
 std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
                                                      OptionalSampleRange const& range, std::size_t bytes) {
-  auto scan = scan_samples(path, neurons, range, bytes);
-  if (!scan.whole) return open_triples(path, text_format(neurons), range, std::move(scan));
+  auto const text = sample_text(path, neurons, range);
+  auto scan = read_triples(text, bytes);
+  require_begun(path, range, scan.largest_row);
+  if (!scan.whole) return open_triples(text, std::move(scan));
   return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), scan.facts.first_sample});
 }
 

@@ -16,13 +16,18 @@
 
 namespace varve {
 
-/// Format of text lines with three numbers: two indices from 1 and a value, separated by tabs or blanks. Blank lines,
+/// A file of text lines with three numbers: two indices from 1 and a value, separated by tabs or blanks. Blank lines,
 /// lines that begin with % or #, carriage returns and a missing end of the last line are accepted.
-struct TripleFormat {
-  std::array<std::string_view, 3> names;  ///< names of the columns, for messages
-  std::array<std::uint64_t, 2> largest{}; ///< largest valid index in the first and in the second column
-  std::size_t row_position = 0;           ///< which of the two indices is the row of the matrix: 0 or 1
-  bool drops_zeros = false;               ///< true if entries of value 0 are not stored
+struct TripleText {
+  std::filesystem::path path;
+  std::array<std::string_view, 3> names = {}; ///< names of the columns, for messages
+  std::array<std::uint64_t, 2> largest = {};  ///< largest valid index in the first and in the second column
+  std::size_t row_position = 0;               ///< which of the two indices is the row of the matrix: 0 or 1
+  bool drops_zeros = false;                   ///< true if entries of value 0 are not stored
+  bool is_parallel = false;                   ///< true if all host threads parse blocks and sort rows
+  OptionalSampleRange wanted = std::nullopt;  ///< the wanted rows, from 0; nullopt: all that the file contains
+
+  std::size_t num_columns() const { return largest[1 - row_position]; } ///< of the matrix
 };
 
 /// Entries of a matrix in the order of a text.
@@ -67,20 +72,16 @@ struct TripleScan {
   std::vector<std::uint64_t> sums; ///< checksums of the text blocks
 };
 
-/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix with `num_columns` columns: [first,
-/// last), from 0, or all rows that the file contains. With
-/// `parallel`, blocks are parsed on all host threads. The result has no matrix if building it takes more than
-/// `max_bytes`; in that case, throws InputError if the rows do not ascend, because open_triples could not read them.
-/// Throws InputError with file, line, what was found and what was expected for an incomplete line, a missing or extra
-/// column, a malformed number, an index out of range, a value that is not finite, or a pair of indices given twice.
-TripleScan read_triples(std::filesystem::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        OptionalSampleRange const& wanted, bool parallel,
-                        std::optional<std::size_t> max_bytes = std::nullopt);
+/// Reads a file of triples, in any order, into the wanted rows of a sparse matrix. The result has no matrix if building
+/// it takes more than `max_bytes`; in that case, throws InputError if the rows do not ascend, because open_triples
+/// could not read them. Throws InputError with file, line, what was found and what was expected for an incomplete line,
+/// a missing or extra column, a malformed number, an index out of range, a value that is not finite, or a pair of
+/// indices given twice.
+TripleScan read_triples(TripleText const& source, std::optional<std::size_t> max_bytes = std::nullopt);
 
 /// Opens a text of triples with ascending rows, which read_triples has scanned, to read it part by part; rows between
 /// parts are skipped. Memory use is bounded by the size of a part. Throws InputError as TextReader does; reading throws
 /// InputError as read_triples does, and if the text differs from the one that was scanned.
-std::unique_ptr<SampleReader> open_triples(std::filesystem::path const& path, TripleFormat const& format,
-                                           OptionalSampleRange const& wanted, TripleScan&& scan);
+std::unique_ptr<SampleReader> open_triples(TripleText const& source, TripleScan&& scan);
 
 } // namespace varve
