@@ -163,14 +163,6 @@ std::vector<std::pair<char const*, FileIdentity>> files_of_streams() {
 
 } // namespace
 
-void FileRoles::reads(std::string const& role, fs::path const& path) {
-  if (!path.empty()) inputs_.push_back({role, path});
-}
-
-void FileRoles::writes(std::string const& role, fs::path const& path, Content content) {
-  if (!path.empty()) outputs_.push_back({role, path, content});
-}
-
 void FileRoles::require_sound() const {
   auto const streams = files_of_streams();
   std::vector<std::vector<FileIdentity>> inputs; // each with its files

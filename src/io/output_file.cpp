@@ -74,6 +74,12 @@ bool is_partial_name(std::string_view name, std::string_view target) {
 
 fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
+/// True if a path exists and is neither a regular file nor a folder.
+bool is_special(fs::path const& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
+}
+
 /// Syncs a file or folder to the disk, if the file system supports it; false, with errno set, if the disk failed.
 bool is_synced(int descriptor) { return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
 
@@ -265,16 +271,6 @@ void sync_folder_of(fs::path const& file) {
   if (folder.number() < 0) return; // the folder may be writable but not readable
   if (!is_synced(folder.number())) fail_to_write(file, errno);
 }
-
-namespace {
-
-/// True if a path exists and is neither a regular file nor a folder.
-bool is_special(fs::path const& path) {
-  std::error_code error;
-  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
-}
-
-} // namespace
 
 fs::path target_of(fs::path path) {
   constexpr int max_links = 40; // the limit of Linux
