@@ -95,16 +95,13 @@ public:
   /// Throws InputError if there are arrays for which neither of these functions was called.
   void require_no_others() const;
 
-  /// Reads numbers [first, first + numbers.size()) of an array, which a Number can hold, on all host threads. Throws
-  /// InputError if the file cannot be read, or if a piece has another hash than it should.
+  /// Reads numbers [first, first + numbers.size()) of an array, which a Number can hold, on all host threads, and calls
+  /// visit(part) for each part, on the thread that has read it, whose caches still hold it. Throws InputError if the
+  /// file cannot be read, or if a piece has another hash than it should.
   template <class Number>
-  void read(Array const& array, std::uint64_t first, std::span<Number> numbers) const {
-    read(array, first, numbers, [](std::span<Number>) {});
-  }
-  /// The same; visit(part) is called for each part, on the thread that has read it, whose caches still hold it.
-  template <class Number>
-  void read(Array const& array, std::uint64_t first, std::span<Number> numbers,
-            std::type_identity_t<std::function<void(std::span<Number>)>> const& visit) const;
+  void read(
+      Array const& array, std::uint64_t first, std::span<Number> numbers,
+      std::type_identity_t<std::function<void(std::span<Number>)>> const& visit = [](std::span<Number>) {}) const;
 
   template <class Number>
   std::vector<Number> read_all(Array const& array) const {

@@ -405,25 +405,20 @@ namespace {
 
 /// Reads the file again to report the line that repeats a pair of this row, which counts from 1.
 [[noreturn]] void fail_repeated(TripleText const& source, std::uint64_t row) {
-  TextReader reader(source.path);
-  TextBlock text;
   std::vector<std::uint64_t> seen;
-  while (reader.next(text)) {
-    LineScanner scanner(text.text, source);
-    for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
-      auto const triple = parse_line(scanner.take_line(), source, line);
-      if (!triple || triple->index[source.row_position] != row) continue;
-      if (source.drops_zeros && triple->value == 0.0) continue;
-      auto const column = triple->index[1 - source.row_position];
-      if (std::ranges::find(seen, column) != seen.end()) {
-        fail_at_line(source.path, line,
-                     fmt::format("{} {}, {} {} a second time", source.names[0], triple->index[0], source.names[1],
-                                 triple->index[1]),
-                     "each pair once");
-      }
-      seen.push_back(column);
-    }
-  }
+  for_each_line(source.path, [&](std::string_view text, std::size_t line) {
+    auto const triple = *parse_line(text, source, line);
+    bool const is_stored = !source.drops_zeros || triple.value != 0.0;
+    if (!is_stored || triple.index[source.row_position] != row) return true;
+    auto const column = triple.index[1 - source.row_position];
+    if (std::ranges::find(seen, column) != seen.end())
+      fail_at_line(
+          source.path, line,
+          fmt::format("{} {}, {} {} a second time", source.names[0], triple.index[0], source.names[1], triple.index[1]),
+          "each pair once");
+    seen.push_back(column);
+    return true;
+  });
   fail_at_line(source.path, 1, "a file that changes while it is read", "one that stays as it is");
 }
 
