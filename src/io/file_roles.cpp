@@ -98,17 +98,15 @@ bool is_journal_of_rank(FileIdentity const& file, FileIdentity const& journal) {
 }
 
 /// The layer files in a folder and in its sub-folders; none if it is no folder.
-std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend = true) {
+std::vector<fs::path> layer_files_below(fs::path const& folder) {
+  constexpr auto options =
+      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code no_folder;
-    if (is_layer_file_name(entry->path().filename().string())) {
-      files.push_back(entry->path());
-    } else if (may_descend && entry->is_directory(no_folder)) {
-      auto const below = layer_files_below(entry->path(), false);
-      files.insert(files.end(), below.begin(), below.end());
-    }
+  for (fs::recursive_directory_iterator entry(folder, options, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry.depth() > 0) entry.disable_recursion_pending();
+    if (is_layer_file_name(entry->path().filename().string())) files.push_back(entry->path());
   }
   return files;
 }

@@ -66,10 +66,10 @@ std::string random_digits() {
   return fmt::format("{:016x}", number);
 }
 
-bool is_partial_name(std::string_view name, std::string_view target) {
-  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(partial_mark)) return false;
-  auto const digits = name.substr(target.size() + partial_mark.size());
-  return digits.size() == num_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+bool is_partial_name(std::string_view name, std::string const& target) {
+  auto const begin = target + std::string(partial_mark);
+  return name.starts_with(begin) && name.size() == begin.size() + num_digits &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string_view::npos;
 }
 
 fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }

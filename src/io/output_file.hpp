@@ -102,7 +102,6 @@ public:
   /// Makes the folder appear under its name. Throws as OutputFile::commit does.
   void commit();
 
-  std::filesystem::path const& path() const { return path_; }
   std::filesystem::path const& partial_path() const;
 
 private:
