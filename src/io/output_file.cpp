@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -59,11 +59,8 @@ void remove_quietly(fs::path const& name) {
 
 /// 16 unpredictable hexadecimal digits.
 std::string random_digits() {
-  std::uint64_t number = 0;
-  if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-    throw ResourceError(fmt::format("the operating system gives no random number: {}", std::strerror(errno)));
-  }
-  return fmt::format("{:016x}", number);
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 bool is_partial_name(std::string_view name, std::string const& target) {
