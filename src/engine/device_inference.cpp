@@ -238,8 +238,7 @@ private:
   }
 
   PanelOutputs outputs() const {
-    return {num_mapped_ > 0 ? output_map_.data() : nullptr, num_outputs(),
-            planned_.network().saturated_value()};
+    return {num_mapped_ > 0 ? output_map_.data() : nullptr, num_outputs(), planned_.network().saturated_value()};
   }
 
   /// The number of live samples after each list of the last run. Adds the edges computed for them to `result`.
@@ -268,7 +267,7 @@ private:
   PlannedNetwork planned_;
   std::size_t repeat_;
   DeviceNumbers<NeuronIndex> output_map_; ///< see NetworkToRun
-  std::size_t num_mapped_; ///< outputs in output_map_
+  std::size_t num_mapped_;                ///< outputs in output_map_
   std::unique_ptr<Stream> stream_;
   std::shared_ptr<SampleMemory> sample_memory_;
   SampleUpload samples_;
