@@ -16,6 +16,68 @@
 namespace varve {
 namespace {
 
+/// Finds a key that an object has twice (the parser itself keeps the last of them, other programs the first), and more
+/// than the limits allow. Events come without recursion, however deep the text nests.
+class FaultSearch final : public nlohmann::json_sax<nlohmann::ordered_json> {
+public:
+  bool start_object(std::size_t /*size*/) override {
+    keys_.emplace_back();
+    return open();
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return end_array();
+  }
+  bool key(std::string& name) override {
+    auto& keys = keys_.back();
+    if (!keys.insert(name).second) {
+      fault_ = fmt::format("the JSON key {} twice in one object, expected it once", quote(name));
+    } else if (keys.size() > max_json_keys) {
+      fault_ = fmt::format("a JSON object of more than {} keys, expected no more", max_json_keys);
+    }
+    return fault_.empty();
+  }
+  bool null() override { return count(); }
+  bool boolean(bool /*value*/) override { return count(); }
+  bool number_integer(number_integer_t /*value*/) override { return count(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return count(); }
+  bool number_float(number_float_t /*value*/, std::string const& /*text*/) override { return count(); }
+  bool string(std::string& /*value*/) override { return count(); }
+  bool binary(binary_t& /*value*/) override { return count(); }
+  bool start_array(std::size_t /*size*/) override { return open(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t /*place*/, std::string const& /*token*/,
+                   nlohmann::detail::exception const& /*error*/) override {
+    return false;
+  }
+
+  /// Empty if there is none.
+  std::string fault() const {
+    if (deepest_ <= deepest_json) return fault_;
+    return fmt::format("JSON that nests {} deep, expected no more than {}", deepest_, deepest_json);
+  }
+
+private:
+  bool open() {
+    deepest_ = std::max(deepest_, ++depth_);
+    return count();
+  }
+  bool count() {
+    if (++num_values_ > max_json_values)
+      fault_ = fmt::format("JSON of more than {} values, expected no more", max_json_values);
+    return fault_.empty();
+  }
+
+  std::vector<std::unordered_set<std::string>> keys_; ///< those of each open object
+  std::size_t depth_ = 0;
+  std::size_t deepest_ = 0;
+  std::size_t num_values_ = 0;
+  std::string fault_;
+};
+
 /// The words for numbers for which JSON has none: those of JavaScript, which Python's float() takes, too.
 constexpr std::array<std::pair<char const*, double>, 3> words_for_numbers = {
     {{"Infinity", std::numeric_limits<double>::infinity()},
@@ -48,37 +110,10 @@ nlohmann::ordered_json parse_json(std::string_view text, std::string const& plac
     throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, max_bytes));
   }
   if (text.find('\0') != std::string_view::npos) return nlohmann::ordered_json::value_t::discarded; // not an end
-
-  using Event = nlohmann::ordered_json::parse_event_t;
-  std::vector<std::unordered_set<std::string>> keys; // those of each open object
-  std::size_t deepest = 0;
-  std::size_t num_values = 0;
-  auto const require_flat = [&] {
-    if (deepest <= deepest_json) return;
-    fail_at(place, fmt::format("JSON that nests {} deep", deepest), fmt::format("no more than {}", deepest_json));
-  };
-  auto const fail = [&](std::string const& found, char const* expected) {
-    require_flat();
-    fail_at(place, found, expected);
-  };
-  // Of a key that an object has twice, the parser itself keeps the last value, other programs the first. What nests too
-  // deeply is not kept, for functions would visit it recursively.
-  auto const check = [&](int depth, Event event, nlohmann::ordered_json const& parsed) {
-    bool const opens = event == Event::object_start || event == Event::array_start;
-    if (opens) deepest = std::max(deepest, static_cast<std::size_t>(depth) + 1);
-    if (event == Event::object_start) keys.emplace_back();
-    if (event == Event::object_end) keys.pop_back();
-    if ((opens || event == Event::value) && ++num_values > max_json_values)
-      fail(fmt::format("JSON of more than {} values", max_json_values), "no more");
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
-      fail(fmt::format("the JSON key {} twice in one object", quote(parsed.get<std::string>())), "it once");
-    if (event == Event::key && keys.back().size() > max_json_keys)
-      fail(fmt::format("a JSON object of more than {} keys", max_json_keys), "no more");
-    return !opens || deepest <= deepest_json;
-  };
-  auto json = nlohmann::ordered_json::parse(text, check, false);
-  require_flat();
-  return json;
+  FaultSearch search;
+  nlohmann::ordered_json::sax_parse(text, &search);
+  if (auto const fault = search.fault(); !fault.empty()) throw InputError(fmt::format("{}: found {}", place, fault));
+  return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 
 std::string json_text(nlohmann::ordered_json const& json, int indent) {
