@@ -6,7 +6,7 @@
 
 #include "core/host.hpp"
 #include "io/container.hpp"
-#include "io/matrix_market.hpp"
+#include "io/foreign_files.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 

@@ -4,7 +4,7 @@
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
-#include "io/idx.hpp"
+#include "io/foreign_files.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "network/layer_memory.hpp"

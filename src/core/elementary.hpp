@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 /// Elementary functions that give the same bits on every processor, compiler and GPU. The math libraries of C and CUDA

@@ -2,6 +2,7 @@
 
 #include <varve/error.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -32,12 +33,6 @@ namespace varve {
 
 // Overflow-safe arithmetic for untrusted sizes (options, files, the environment), and checked narrowing.
 
-/// one + other, or nullopt if the sum overflows 64 bits.
-constexpr std::optional<std::uint64_t> checked_add(std::uint64_t one, std::uint64_t other) {
-  if (one > std::numeric_limits<std::uint64_t>::max() - other) return std::nullopt;
-  return one + other;
-}
-
 /// one * other, or nullopt if the product overflows 64 bits.
 constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t one, std::uint64_t other) {
   if (other != 0 && one > std::numeric_limits<std::uint64_t>::max() / other) return std::nullopt;
@@ -46,7 +41,7 @@ constexpr std::optional<std::uint64_t> checked_multiply(std::uint64_t one, std::
 
 /// one + other and one * other, saturated at the largest 64-bit number: for comparing a size with a limit.
 constexpr std::uint64_t capped_add(std::uint64_t one, std::uint64_t other) {
-  return checked_add(one, other).value_or(std::numeric_limits<std::uint64_t>::max());
+  return one + std::min(other, std::numeric_limits<std::uint64_t>::max() - one);
 }
 constexpr std::uint64_t capped_multiply(std::uint64_t one, std::uint64_t other) {
   return checked_multiply(one, other).value_or(std::numeric_limits<std::uint64_t>::max());

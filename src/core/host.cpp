@@ -14,10 +14,8 @@
 #include <optional>
 #include <sstream>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -42,41 +40,26 @@ bool names(std::string const& list, std::string const& name) {
   return ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
-/// The memory files of one version of control groups.
-struct GroupFiles {
-  std::vector<char const*> limits; ///< files that contain a number of bytes or "max"
-  char const* usage;
-  std::vector<std::string_view> caches; ///< lines of memory.stat: the part of the usage that the kernel can reclaim
-};
-
-GroupFiles const version_1 = {
-    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
-GroupFiles const version_2 = {{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
-
-/// The number in a file; nullopt if the file is missing or contains "max".
-std::optional<std::size_t> read_number(fs::path const& path) {
+/// The number in a file; none if the file is missing or contains "max".
+std::size_t read_number(fs::path const& path, std::size_t none) {
   std::ifstream file(path);
   std::size_t number = 0;
-  return file >> number ? std::optional(number) : std::nullopt;
+  return file >> number ? number : none;
 }
 
-/// The part of a group's memory usage that the kernel can reclaim (file caches), in bytes.
-std::size_t droppable_bytes(fs::path const& group, GroupFiles const& files) {
+/// Bytes that the limits of one control group, of version 1 or 2, leave to its processes. The file caches in its usage
+/// count as free, because the kernel can reclaim them.
+std::size_t available_in_group(fs::path const& group, bool is_version_2) {
+  auto const limit =
+      is_version_2 ? std::min(read_number(group / "memory.max", no_limit), read_number(group / "memory.high", no_limit))
+                   : read_number(group / "memory.limit_in_bytes", no_limit);
+  if (limit == no_limit) return no_limit;
+  auto used = read_number(group / (is_version_2 ? "memory.current" : "memory.usage_in_bytes"), 0);
+  std::string const prefix = is_version_2 ? "" : "total_";
   std::ifstream statistics(group / "memory.stat");
-  std::size_t sum = 0;
   std::string name;
   for (std::size_t bytes = 0; statistics >> name >> bytes;)
-    if (std::ranges::find(files.caches, name) != files.caches.end()) sum += bytes;
-  return sum;
-}
-
-/// Bytes that the limits of one group leave to its processes.
-std::size_t available_in_group(fs::path const& group, GroupFiles const& files) {
-  std::size_t limit = no_limit;
-  for (char const* const name : files.limits) limit = std::min(limit, read_number(group / name).value_or(no_limit));
-  if (limit == no_limit) return no_limit;
-  auto const usage = read_number(group / files.usage).value_or(0);
-  auto const used = usage - std::min(usage, droppable_bytes(group, files));
+    if (name == prefix + "inactive_file" || name == prefix + "active_file") used -= std::min(used, bytes);
   return limit - std::min(limit, used);
 }
 
@@ -84,7 +67,7 @@ std::size_t available_in_group(fs::path const& group, GroupFiles const& files) {
 struct GroupMount {
   fs::path point;
   fs::path top;
-  GroupFiles const* files;
+  bool is_version_2;
 };
 
 /// Parses one line of mountinfo: number, parent, device, root of the mount, mount point, options ... - type, source,
@@ -97,21 +80,20 @@ std::optional<GroupMount> parse_mount(std::string const& line) {
   std::string number, parent, device, top, point, type, source, options;
   before >> number >> parent >> device >> top >> point;
   after >> type >> source >> options;
-  if (type == "cgroup2") return GroupMount{point, top, &version_2};
-  if (type == "cgroup" && names(options, "memory")) return GroupMount{point, top, &version_1};
-  return std::nullopt;
+  bool const is_version_2 = type == "cgroup2";
+  bool const has_memory = is_version_2 || (type == "cgroup" && names(options, "memory"));
+  return has_memory ? std::optional(GroupMount{point, top, is_version_2}) : std::nullopt;
 }
 
 /// The group of this process in one hierarchy, from a line number:controllers:path of /proc/self/cgroup.
-std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files) {
+std::optional<fs::path> find_group(fs::path const& root, bool is_version_2) {
   std::ifstream groups(root / "proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     auto const first = line.find(':');
     auto const second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
     auto const controllers = line.substr(first + 1, second - first - 1);
-    bool const is_this = &files == &version_2 ? controllers.empty() : names(controllers, "memory");
-    if (is_this) return line.substr(second + 1);
+    if (is_version_2 ? controllers.empty() : names(controllers, "memory")) return line.substr(second + 1);
   }
   return std::nullopt;
 }
@@ -119,16 +101,16 @@ std::optional<fs::path> find_group(fs::path const& root, GroupFiles const& files
 /// The least number of bytes left by the group of this process and its parents up to the mount point. (In a container
 /// the path of the group may be the host's, which is not visible: then only the mounted group is read.)
 std::size_t available_below(GroupMount const& mount, fs::path const& root) {
-  auto const group = find_group(root, *mount.files);
+  auto const group = find_group(root, mount.is_version_2);
   if (!group) return no_limit;
   auto const inside = group->lexically_relative(mount.top);
   bool const is_mounted = !inside.empty() && *inside.begin() != "..";
   fs::path folder = root / mount.point.relative_path();
-  std::size_t available = available_in_group(folder, *mount.files);
+  std::size_t available = available_in_group(folder, mount.is_version_2);
   if (!is_mounted) return available;
   for (auto const& name : inside) {
     folder /= name;
-    available = std::min(available, available_in_group(folder, *mount.files));
+    available = std::min(available, available_in_group(folder, mount.is_version_2));
   }
   return available;
 }

@@ -55,7 +55,17 @@ void use_allowed_processors() {
   sched_setaffinity(0, sizeof(allowed), &allowed); // if the system refuses, the affinity stays as it is
 }
 
-/// Threads that wait for work of HostHelpers. They start when first needed, and run until the process ends.
+namespace {
+
+/// Work with which other threads shall help the calling one.
+struct HelpWanted {
+  std::function<void()> work;
+  std::size_t num_wanted = 0; ///< threads that may still begin it
+  std::size_t num_at_work = 0;
+  std::condition_variable is_over = {};
+};
+
+/// Threads that wait for work. They start when first needed, and run until the process ends.
 class HostThreadPool {
 public:
   /// Never destroyed: its threads may still wait while static objects are destroyed.
@@ -64,22 +74,24 @@ public:
     return pool;
   }
 
-  void offer(HostHelpers& helpers, std::size_t num_wanted) {
-    if (getpid() != process_) return; // a child of fork() has none of the threads
+  /// Up to help.num_wanted idle threads call help.work(), each once; possibly none does. It must not throw.
+  void offer(HelpWanted& help) {
+    if (help.num_wanted == 0 || getpid() != process_) return; // a child of fork() has none of the threads
     {
       std::lock_guard const lock(guard_);
-      open_.push_back(&helpers);
-      num_wanted_ += num_wanted;
+      open_.push_back(&help);
+      num_wanted_ += help.num_wanted;
       start_threads();
     }
     is_offered_.notify_one();
   }
 
-  void withdraw(HostHelpers& helpers) {
+  /// Cancels calls that have not begun; returns when the others are complete.
+  void withdraw(HelpWanted& help) {
     if (getpid() != process_) return;
     std::unique_lock lock(guard_);
-    if (std::erase(open_, &helpers) > 0) num_wanted_ -= helpers.num_wanted_;
-    helpers.is_over_.wait(lock, [&] { return helpers.num_at_work_ == 0; });
+    if (std::erase(open_, &help) > 0) num_wanted_ -= help.num_wanted;
+    help.is_over.wait(lock, [&] { return help.num_at_work == 0; });
   }
 
 private:
@@ -97,41 +109,33 @@ private:
     use_allowed_processors();
     for (std::unique_lock lock(guard_);;) {
       is_offered_.wait(lock, [&] { return !open_.empty(); });
-      auto& helpers = *open_.front();
+      auto& help = *open_.front();
       --num_wanted_;
-      if (--helpers.num_wanted_ == 0) open_.pop_front();
-      ++helpers.num_at_work_;
+      if (--help.num_wanted == 0) open_.pop_front();
+      ++help.num_at_work;
       --num_idle_;
       bool const are_more_wanted = !open_.empty();
       lock.unlock();
       if (are_more_wanted) is_offered_.notify_one(); // each wakes the next one: waking takes longer than much work
-      helpers.work_();
+      help.work();
       lock.lock();
       ++num_idle_;
-      if (--helpers.num_at_work_ == 0) helpers.is_over_.notify_all();
+      if (--help.num_at_work == 0) help.is_over.notify_all();
     }
   }
 
   pid_t const process_ = getpid();
   std::mutex guard_;
   std::condition_variable is_offered_;
-  std::deque<HostHelpers*> open_; ///< helpers that want more threads
-  std::size_t num_wanted_ = 0;    ///< total over all of them
+  std::deque<HelpWanted*> open_; ///< work that wants more threads
+  std::size_t num_wanted_ = 0;   ///< total over all of them
   std::size_t num_threads_ = 0;
   std::size_t num_idle_ = 0;
 };
 
-HostHelpers::HostHelpers(std::size_t most, std::function<void()> work) : work_(std::move(work)), num_wanted_(most) {
-  if (most > 0) HostThreadPool::of_process().offer(*this, most);
-}
-
-HostHelpers::~HostHelpers() { end(); }
-
-void HostHelpers::end() { HostThreadPool::of_process().withdraw(*this); }
-
-namespace {
 thread_local bool works_without_helpers = false;
-}
+
+} // namespace
 
 void work_without_helpers() { works_without_helpers = true; }
 
@@ -157,9 +161,11 @@ void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)
     }
   };
 
-  HostHelpers helpers(works_without_helpers ? 0 : std::min(count, num_host_threads()) - 1, worker);
+  auto& pool = HostThreadPool::of_process();
+  HelpWanted help{worker, works_without_helpers ? 0 : std::min(count, num_host_threads()) - 1};
+  pool.offer(help);
   worker();
-  helpers.end();
+  pool.withdraw(help);
   if (failure) std::rethrow_exception(failure);
 }
 

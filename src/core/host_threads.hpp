@@ -24,36 +24,14 @@ void allow_processors(std::vector<int> const& numbers);
 /// Call first in a new thread: lets it run on the processors of allow_processors() as well.
 void use_allowed_processors();
 
-/// Threads that help the calling one with some work: idle threads of the process's pool of num_host_threads() - 1,
-/// which then wait for more work. So a call starts no new thread, and concurrent calls use no more threads than there
-/// are processors. After fork() a child process has no helpers.
-class HostHelpers {
-public:
-  /// Up to `most` idle threads call work(), each once; possibly none does. work() must not throw.
-  HostHelpers(std::size_t most, std::function<void()> work);
-  /// Calls end().
-  ~HostHelpers();
-  HostHelpers(HostHelpers const&) = delete;
-  HostHelpers& operator=(HostHelpers const&) = delete;
-
-  /// Cancels calls of work() that have not begun; returns when the others are complete.
-  void end();
-
-private:
-  friend class HostThreadPool;
-
-  std::function<void()> work_;
-  std::size_t num_wanted_ = 0;
-  std::size_t num_at_work_ = 0;
-  std::condition_variable is_over_;
-};
-
 /// Call in a thread that runs its own work beside others: its calls of for_each_on_host_threads() then get no helpers.
 void work_without_helpers();
 
-/// Calls work(0) ... work(count - 1) on the calling thread and HostHelpers, together up to num_host_threads(), each
-/// index exactly once, in any order, and returns when all calls are complete. If calls throw, no further index is
-/// started and the exception of the lowest index is rethrown, so the reported error does not depend on timing.
+/// Calls work(0) ... work(count - 1) on the calling thread and on idle threads of the process's pool of
+/// num_host_threads() - 1, each index exactly once, in any order, and returns when all calls are complete. If calls
+/// throw, no further index is started and the exception of the lowest index is rethrown, so the reported error does not
+/// depend on timing. A call starts no thread once the pool has its threads, and concurrent calls use no more threads
+/// than there are processors. After fork() a child process has no pool.
 void for_each_on_host_threads(std::size_t count, std::function<void(std::size_t)> const& work);
 
 /// A thread that runs jobs in the order in which they were added. If the system grants no thread, add() runs them. One

@@ -1,4 +1,4 @@
-#include "core/kokkos_settings.hpp"
+#include "core/runtime.hpp"
 
 #include "core/error.hpp"
 
@@ -51,17 +51,19 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-bool is_number(std::string_view text, std::uint64_t least, std::uint64_t most) {
+/// The number that the text is, if it is one from `least` to `most`.
+std::optional<std::uint64_t> number_in(std::string_view text, std::uint64_t least, std::uint64_t most) {
   std::uint64_t number = 0;
   auto const [next, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && next == text.data() + text.size() && number >= least && number <= most;
+  bool const is_whole = error == std::errc() && next == text.data() + text.size();
+  return is_whole && number >= least && number <= most ? std::optional(number) : std::nullopt;
 }
 
 /// True if the text is a comma-separated list of numbers from `least` to `most`.
 bool is_list(std::string_view text, std::uint64_t least, std::uint64_t most) {
   for (;;) {
     auto const comma = std::min(text.find(','), text.size());
-    if (!is_number(without_blanks(text.substr(0, comma)), least, most)) return false;
+    if (!number_in(without_blanks(text.substr(0, comma)), least, most)) return false;
     if (comma == text.size()) return true;
     text.remove_prefix(comma + 1);
   }
@@ -84,44 +86,38 @@ std::size_t stack_of(std::string_view text) {
   bool const has_unit = found != std::string_view::npos;
   std::size_t const unit = has_unit ? found : 1;
   constexpr std::size_t most = std::size_t{1} << 30U;
-  auto const number = without_blanks(text.substr(0, text.size() - (has_unit ? 1 : 0)));
-  if (!is_number(number, 1, most >> (10 * unit))) return 0;
-  std::size_t count = 0;
-  std::from_chars(number.data(), number.data() + number.size(), count);
-  return count << (10 * unit);
+  auto const number =
+      number_in(without_blanks(text.substr(0, text.size() - (has_unit ? 1 : 0))), 1, most >> (10 * unit));
+  return number.value_or(0) << (10 * unit);
 }
 
 std::string numbers_up_to(std::uint64_t least, std::uint64_t most) {
   return "from " + std::to_string(least) + " to " + std::to_string(most);
 }
 
-/// A description of the expected value if `value` is not valid for this kind; empty if it is valid.
-std::string complaint(Kind kind, std::string_view value, std::optional<int> num_devices) {
+void require_value(Kind kind, std::string const& name, std::string_view value, std::optional<int> num_devices) {
   auto const last_device = static_cast<std::uint64_t>(std::max(num_devices.value_or(1 << 16), 1) - 1);
+  auto const expect = [&](bool is_valid, std::string const& expected) {
+    if (!is_valid) throw UsageError(name + " is '" + std::string(value) + "', expected " + expected);
+  };
   switch (kind) {
   case Kind::threads:
-    return is_number(value, 1, max_threads) ? "" : "a number of threads " + numbers_up_to(1, max_threads);
+    return expect(number_in(value, 1, max_threads).has_value(), "a number of threads " + numbers_up_to(1, max_threads));
   case Kind::thread_list:
-    return is_list(value, 1, max_threads) ? "" : "numbers of threads " + numbers_up_to(1, max_threads);
+    return expect(is_list(value, 1, max_threads), "numbers of threads " + numbers_up_to(1, max_threads));
   case Kind::stack:
-    return stack_of(without_blanks(value)) > 0 ? "" : "up to 1 GiB for each thread, such as 8M";
+    return expect(stack_of(without_blanks(value)) > 0, "up to 1 GiB for each thread, such as 8M");
   case Kind::device:
-    return is_number(value, 0, last_device) ? "" : "a device " + numbers_up_to(0, last_device);
+    return expect(number_in(value, 0, last_device).has_value(), "a device " + numbers_up_to(0, last_device));
   case Kind::device_list:
-    return is_list(value, 0, last_device) ? "" : "devices " + numbers_up_to(0, last_device) + " with commas between";
+    return expect(is_list(value, 0, last_device), "devices " + numbers_up_to(0, last_device) + " with commas between");
   case Kind::device_map:
-    return value == "random" || value == "mpi_rank" ? "" : "random or mpi_rank";
+    return expect(value == "random" || value == "mpi_rank", "random or mpi_rank");
   case Kind::flag:
-    return is_flag(value) ? "" : "yes or no";
+    return expect(is_flag(value), "yes or no");
   case Kind::text:
-    break;
+    return;
   }
-  return "";
-}
-
-void require_value(Kind kind, std::string const& name, std::string_view value, std::optional<int> num_devices) {
-  auto const expected = complaint(kind, value, num_devices);
-  if (!expected.empty()) throw UsageError(name + " is '" + std::string(value) + "', expected " + expected);
 }
 
 void require_argument(std::string_view argument, std::optional<int> num_devices) {

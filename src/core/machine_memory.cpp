@@ -27,7 +27,11 @@ MachineMemory::MachineMemory(DeviceMemory const& memory, std::size_t rank, Gathe
   mine.obstacle = obstacle;
   mine.device = device_identity(memory.backend());
   try {
-    if (obstacle.empty()) make(sizes);
+    if (obstacle.empty()) {
+      mine.words = host_.new_peer_memory(sizes.num_words * sizeof(std::uint64_t));
+      mine.bytes = memory_.new_peer_memory(sizes.bytes);
+      for (std::size_t mark = 0; mark < sizes.num_marks; ++mark) mine.marks.push_back(memory_.new_peer_mark());
+    }
   } catch (ResourceError const& error) {
     mine.obstacle = error.what();
   }
@@ -41,13 +45,6 @@ MachineMemory::MachineMemory(DeviceMemory const& memory, std::size_t rank, Gathe
       ranks_[other].obstacle = error.what();
     }
   }
-}
-
-void MachineMemory::make(Sizes const& sizes) {
-  auto& mine = ranks_[rank_];
-  mine.words = host_.new_peer_memory(sizes.num_words * sizeof(std::uint64_t));
-  mine.bytes = memory_.new_peer_memory(sizes.bytes);
-  for (std::size_t mark = 0; mark < sizes.num_marks; ++mark) mine.marks.push_back(memory_.new_peer_mark());
 }
 
 void MachineMemory::open(OfRank& rank, std::string const& offer, std::string const& layout) const {

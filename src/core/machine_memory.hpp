@@ -49,7 +49,6 @@ public:
   void leave();
 
 private:
-  void make(Sizes const& sizes);
   void open(OfRank& rank, std::string const& offer, std::string const& layout) const;
 
   DeviceMemory const& memory_;

@@ -161,60 +161,37 @@ KOKKOS_FORCEINLINE_FUNCTION void finish_with_curve(Pack<Scalar, Width>& sum, dou
   // clang-format on
 }
 
-/// A permutation of the lanes of a pack: lane i of the result comes from lane from[i] of the source.
+/// An integer for each lane of a pack, as wide as its numbers, so that operations on both use the same lanes.
 template <class Scalar, int Width>
-struct LaneOrder {
-  using Bits = typename host::Vectors<Scalar, Width>::Bits;
-  alignas(sizeof(Scalar) * Width) Bits from[Width];
+struct LaneIntegers {
+  using Integer = typename host::Vectors<Scalar, Width>::Bits;
+  alignas(sizeof(Scalar) * Width) Integer lane[Width];
 };
 
-/// Host only: permutes the lanes of a pack. GCC compiles it to one instruction if the processor has one for the whole
-/// pack; Clang has no such vector builtin, so it uses a loop.
+/// Host only: permutes the lanes of a pack: lane i of the target comes from lane order[i] of the source. GCC compiles
+/// it to one instruction if the processor has one for the whole pack; Clang has no such vector builtin, so it uses a
+/// loop.
 template <class Scalar, int Width>
 inline void reorder_lanes(Pack<Scalar, Width>& target, Pack<Scalar, Width> const& source,
-                          LaneOrder<Scalar, Width> const& order) {
+                          LaneIntegers<Scalar, Width> const& order) {
 #if defined(__GNUC__) && !defined(__clang__)
   if constexpr (host::kPieceLanes<Scalar, Width> == Width) {
     using Vector = typename host::Vectors<Scalar, Width>::Vector;
     using BitVector = typename host::Vectors<Scalar, Width>::BitVector;
-    host::store(target.lane, __builtin_shuffle(host::load<Vector>(source.lane), host::load<BitVector>(order.from)));
+    host::store(target.lane, __builtin_shuffle(host::load<Vector>(source.lane), host::load<BitVector>(order.lane)));
     return;
   }
 #endif
   Pack<Scalar, Width> const before = source;
-  for (int i = 0; i < Width; ++i) target.lane[i] = before.lane[order.from[i]];
-}
-
-/// Bits seen so far in each lane: see() collects the bits of values, see_difference() their differences from one value.
-template <class Scalar, int Width>
-struct SeenBits {
-  using Bits = typename host::Vectors<Scalar, Width>::Bits;
-  alignas(sizeof(Scalar) * Width) Bits lane[Width];
-};
-
-/// ORs the bits of each lane of `value` into `seen`.
-template <class Scalar, int Width>
-KOKKOS_FORCEINLINE_FUNCTION void see(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value) {
-  // clang-format off
-  KOKKOS_IF_ON_DEVICE((
-    for (int i = 0; i < Width; ++i) seen.lane[i] |= Kokkos::bit_cast<typename SeenBits<Scalar, Width>::Bits>(value.lane[i]);
-  ))
-  KOKKOS_IF_ON_HOST((
-    constexpr int piece = host::kPieceLanes<Scalar, Width>;
-    using BitVector = typename host::Vectors<Scalar, piece>::BitVector;
-    host::for_pieces<Scalar, Width>([&](auto i) __attribute__((always_inline)) {
-      host::store(seen.lane + i, host::load<BitVector>(seen.lane + i) | host::load<BitVector>(value.lane + i));
-    });
-  ))
-  // clang-format on
+  for (int i = 0; i < Width; ++i) target.lane[i] = before.lane[order.lane[i]];
 }
 
 /// ORs the XOR of each lane of `value` with `other` into `seen`, which therefore stays zero while all values equal
 /// `other` bit for bit.
 template <class Scalar, int Width>
-KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, Pack<Scalar, Width> const& value,
+KOKKOS_FORCEINLINE_FUNCTION void see_difference(LaneIntegers<Scalar, Width>& seen, Pack<Scalar, Width> const& value,
                                                 Scalar other) {
-  using Bits = typename SeenBits<Scalar, Width>::Bits;
+  using Bits = typename LaneIntegers<Scalar, Width>::Integer;
   auto const bits = Kokkos::bit_cast<Bits>(other);
   // clang-format off
   KOKKOS_IF_ON_DEVICE((
@@ -230,12 +207,11 @@ KOKKOS_FORCEINLINE_FUNCTION void see_difference(SeenBits<Scalar, Width>& seen, P
   // clang-format on
 }
 
-/// An integer for each lane of a pack, as wide as its numbers, so that comparisons of both use the same lanes.
+/// ORs the bits of each lane of `value` into `seen`.
 template <class Scalar, int Width>
-struct LaneIntegers {
-  using Integer = typename host::Vectors<Scalar, Width>::Bits;
-  alignas(sizeof(Scalar) * Width) Integer lane[Width];
-};
+KOKKOS_FORCEINLINE_FUNCTION void see(LaneIntegers<Scalar, Width>& seen, Pack<Scalar, Width> const& value) {
+  see_difference(seen, value, Scalar(0)); // whose bits are 0
+}
 
 /// In each lane where `value` is greater than `greatest`, replaces `greatest` by it and the lane's element of `numbers`
 /// by `number`. (On hosts by explicit vectors: from a loop of selects g++ makes one branch per lane.)

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace varve {

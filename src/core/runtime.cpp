@@ -5,7 +5,6 @@
 #include "core/gpu.hpp"
 #include "core/host.hpp"
 #include "core/host_threads.hpp"
-#include "core/kokkos_settings.hpp"
 #include "core/printable.hpp"
 
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <functional>
 #include <optional>
@@ -94,11 +94,6 @@ void start_kokkos(std::vector<char*>& arguments, std::size_t num_threads) {
   start_watch().num_threads = 0;
 }
 
-template <class... Spaces>
-std::vector<Backend> backends_of(SpaceList<Spaces...> /*spaces*/) {
-  return {to_backend<Spaces>()...};
-}
-
 /// The name of the program and the --kokkos-* options, which are removed from the arguments. Kokkos gets no other
 /// arguments: it would answer --help as well.
 std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) {
@@ -115,22 +110,17 @@ std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) 
 } // namespace
 
 std::string to_string(Backend backend) {
-  switch (backend) {
-  case Backend::serial:
-    return "serial";
-  case Backend::openmp:
-    return "openmp";
-  case Backend::cuda:
-    return "cuda";
-  case Backend::hip:
-    return "hip";
-  }
-  throw std::logic_error("varve: unknown backend");
+  constexpr std::array names = {"serial", "openmp", "cuda", "hip"};
+  return names.at(static_cast<std::size_t>(backend));
 }
 
 bool has_own_memory(Backend backend) { return backend == Backend::cuda || backend == Backend::hip; }
 
-std::vector<Backend> compiled_backends() { return backends_of(CompiledSpaces()); }
+std::vector<Backend> compiled_backends() {
+  return []<class... Spaces>(SpaceList<Spaces...> /*spaces*/) {
+    return std::vector{to_backend<Spaces>()...};
+  }(CompiledSpaces());
+}
 
 std::string compiled_backend_names() {
   std::string names;
@@ -195,28 +185,18 @@ std::size_t available_memory(Backend backend) {
   return *free_bytes;
 }
 
-namespace {
-
-/// The text after "NAME: " on the first such line; empty if there is none.
-std::string value_of(std::string const& text, std::string_view name) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(0, std::min(line.find_first_not_of(" \t"), line.size()));
-    if (!line.starts_with(name) || line.size() < name.size() + 2 || line[name.size()] != ':') continue;
-    return line.substr(name.size() + 2);
-  }
-  return {};
-}
-
-} // namespace
-
 Facts device_facts(Backend backend) { return backend == gpu::backend ? gpu::facts() : Facts(); }
 
 Facts kokkos_facts() {
   std::ostringstream text;
   Kokkos::print_configuration(text, false);
-  return {{"cpu_architecture", value_of(text.str(), "CPU architecture")},
-          {"gpu_architecture", value_of(text.str(), "GPU architecture")},
+  auto const value_of = [lines = text.str()](std::string const& name) { // what follows "NAME: " on its line, or nothing
+    auto const place = lines.find(name + ": ");
+    auto const begin = place == std::string::npos ? lines.size() : place + name.size() + 2;
+    return lines.substr(begin, lines.find('\n', begin) - begin);
+  };
+  return {{"cpu_architecture", value_of("CPU architecture")},
+          {"gpu_architecture", value_of("GPU architecture")},
           {"host_threads", std::to_string(Kokkos::DefaultHostExecutionSpace().concurrency())}};
 }
 

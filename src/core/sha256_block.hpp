@@ -2,8 +2,6 @@
 
 #include "core/types.hpp"
 
-#include <bit>
-#include <cstddef>
 #include <cstdint>
 
 /// The compression function of SHA-256 (FIPS 180-4), for host and device code.

@@ -316,7 +316,7 @@ public:
         dense_samples_(*kernels_, options.input_name),
         loop_(kernels_->memory()),
         results_(*kernels_) {
-    if (num_mapped_ > 0) output_map_ = kernels_->memory().upload("varve::output_map", network.output_map);
+    if (num_mapped_ > 0) output_map_ = new_copy(kernels_->memory(), "varve::output_map", network.output_map);
   }
 
   std::size_t num_inputs() const override { return planned_.network().num_inputs(); }
@@ -409,7 +409,7 @@ private:
   }
 
   EndOfRun end_of_run(Stream const& stream, std::size_t num_samples, SampleIndex first_sample) {
-    PanelOutputs const outputs{num_mapped_ > 0 ? output_map_.as<NeuronIndex>() : nullptr, num_outputs(),
+    PanelOutputs const outputs{num_mapped_ > 0 ? output_map_.data() : nullptr, num_outputs(),
                                planned_.network().saturated_value()};
     return {stream, planned_.panel(), outputs, num_samples, first_sample};
   }
@@ -439,8 +439,8 @@ private:
   std::unique_ptr<KernelSet> kernels_;
   PlannedNetwork planned_;
   std::size_t repeat_;
-  DeviceBytes output_map_; ///< see NetworkToRun
-  std::size_t num_mapped_; ///< outputs in output_map_
+  DeviceNumbers<NeuronIndex> output_map_; ///< see NetworkToRun
+  std::size_t num_mapped_;                ///< outputs in output_map_
   std::unique_ptr<Stream> stream_;
   std::shared_ptr<SampleMemory> sample_memory_;
   SampleUpload samples_;

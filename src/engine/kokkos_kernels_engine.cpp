@@ -1,4 +1,4 @@
-#include "core/beside_recordings.hpp"
+#include "core/device_stream.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/runtime.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/beside_recordings.hpp"
 #include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "engine/panel.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "core/machine_memory.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "core/error.hpp"
 #include "engine/rank_exchange.hpp"
 #include "engine/step_shares.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "core/runtime.hpp"
 #include "engine/layer_stream.hpp"
 #include "engine/leaf_levels.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "core/beside_recordings.hpp"
 #include "core/device_memory.hpp"
+#include "core/device_stream.hpp"
 #include "core/error.hpp"
 #include "core/execution.hpp"
 #include "core/pack.hpp"

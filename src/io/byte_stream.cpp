@@ -1,4 +1,4 @@
-#include "io/byte_stream.hpp"
+#include "io/text_file.hpp"
 
 #include "core/config.hpp"
 #include "core/error.hpp"
@@ -32,53 +32,6 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t stream_buffer_size = std::size_t{1} << 18; ///< between a file and its compression, in bytes
 
-/// A file's stored (compressed) bytes, buffered.
-class StoredBytes {
-public:
-  /// Throws InputError if the file is missing, a folder or unreadable.
-  explicit StoredBytes(fs::path path) : path_(std::move(path)), file_(open_input(path_)), buffer_(stream_buffer_size) {}
-
-  fs::path const& path() const { return path_; }
-  std::string_view held() const { return {buffer_.data() + begin_, end_ - begin_}; }
-  void drop(std::size_t count) { begin_ += count; }
-
-  /// Reads until at least `count` bytes are held or the file ends.
-  void hold(std::size_t count) {
-    while (held().size() < count && !at_end_) {
-      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-      end_ -= std::exchange(begin_, 0);
-      end_ += read_some(std::span(buffer_).subspan(end_));
-    }
-  }
-
-  /// Fills `out` from the buffer, then reads directly into `out`; returns the number of bytes.
-  std::size_t read(std::span<char> out) {
-    auto filled = std::min(out.size(), held().size());
-    std::memcpy(out.data(), held().data(), filled);
-    drop(filled);
-    while (filled < out.size() && !at_end_) filled += read_some(out.subspan(filled));
-    return filled;
-  }
-
-private:
-  std::size_t read_some(std::span<char> out) {
-    for (;;) {
-      auto const count = ::read(file_.number(), out.data(), out.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_to_read(path_, errno);
-      at_end_ = count == 0;
-      return static_cast<std::size_t>(count);
-    }
-  }
-
-  fs::path path_;
-  Descriptor file_;
-  std::vector<char> buffer_;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-  bool at_end_ = false;
-};
-
 } // namespace
 
 namespace compression {
@@ -109,7 +62,13 @@ protected:
   }
 };
 
-/// How files of a compression are named, begin, are read and written.
+} // namespace compression
+
+namespace {
+
+using namespace compression;
+
+/// How files of a compression are named and begin.
 struct CompressionFormat {
   Compression compression;
   char const* ending;
@@ -117,11 +76,18 @@ struct CompressionFormat {
   std::string_view magic; ///< the first bytes
 };
 
-} // namespace compression
+constexpr CompressionFormat compression_formats[] = {
+    {Compression::gzip, ".gz", "gzip", "\x1f\x8b"sv},
+    {Compression::xz, ".xz", "xz", "\xfd\x37zXZ\0"sv},
+    {Compression::zstd, ".zst", "zstd", "\x28\xb5\x2f\xfd"sv},
+};
+constexpr std::size_t longest_magic = 6;
 
-namespace {
-
-using namespace compression;
+/// Null for no compression.
+CompressionFormat const* format_of(Compression compression) {
+  auto const* const found = std::ranges::find(compression_formats, compression, &CompressionFormat::compression);
+  return found == std::end(compression_formats) ? nullptr : found;
+}
 
 class GzipCoder final : public Coder {
 public:
@@ -267,19 +233,6 @@ std::unique_ptr<Coder> make_coder(Compression compression, Direction direction) 
   return std::make_unique<ZstdDecoder>();
 }
 
-constexpr CompressionFormat compression_formats[] = {
-    {Compression::gzip, ".gz", "gzip", "\x1f\x8b"sv},
-    {Compression::xz, ".xz", "xz", "\xfd\x37zXZ\0"sv},
-    {Compression::zstd, ".zst", "zstd", "\x28\xb5\x2f\xfd"sv},
-};
-constexpr std::size_t longest_magic = 6;
-
-/// Null for no compression.
-CompressionFormat const* format_of(Compression compression) {
-  auto const* const found = std::ranges::find(compression_formats, compression, &CompressionFormat::compression);
-  return found == std::end(compression_formats) ? nullptr : found;
-}
-
 [[noreturn]] void fail_truncated(fs::path const& path, CompressionFormat const& format) {
   throw InputError(fmt::format("{} is truncated: the file ends before its {} data does", path.string(), format.name));
 }
@@ -287,38 +240,83 @@ CompressionFormat const* format_of(Compression compression) {
 /// Reads a plain file, or runs a decompressor over all members of a file.
 class FileSource final : public ByteSource {
 public:
-  /// format: null if the file is plain.
-  FileSource(StoredBytes stored, CompressionFormat const* format) : stored_(std::move(stored)), format_(format) {
-    if (format == nullptr) return;
-    coder_ = make_coder(format->compression, Direction::decompress);
+  explicit FileSource(fs::path path) : path_(std::move(path)), file_(open_input(path_)), buffer_(stream_buffer_size) {
+    hold(longest_magic);
+    auto const* const found = std::ranges::find_if(
+        compression_formats, [&](CompressionFormat const& format) { return held().starts_with(format.magic); });
+    auto const* const promised = format_of(compression_of_name(path_));
+    if (found == std::end(compression_formats)) {
+      // A file whose name announces compression but that ends within its first bytes is truncated, not plain.
+      if (promised != nullptr && promised->magic.starts_with(held())) fail_truncated(path_, *promised);
+      return;
+    }
+    format_ = found;
+    coder_ = make_coder(format_->compression, Direction::decompress);
     if (coder_) return;
     throw InputError(
         fmt::format("{} is compressed by {}, which this build of Varve lacks; unpack it, or build with liblzma",
-                    stored_.path().string(), format->name));
+                    path_.string(), format_->name));
   }
 
-  std::size_t read(std::span<char> buffer) override {
-    if (!coder_) return stored_.read(buffer);
+  std::size_t read(std::span<char> out) override { return coder_ ? read_decompressed(out) : read_plain(out); }
+
+private:
+  std::size_t read_decompressed(std::span<char> out) {
     std::size_t filled = 0;
-    while (filled < buffer.size()) {
-      stored_.hold(1);
-      if (stored_.held().empty() && !in_member_) break;
+    while (filled < out.size()) {
+      hold(1);
+      if (held().empty() && !in_member_) break;
       if (!std::exchange(in_member_, true)) coder_->begin_member();
-      auto const step = coder_->advance(stored_.held(), buffer.subspan(filled));
+      auto const step = coder_->advance(held(), out.subspan(filled));
       if (step.fault != nullptr)
-        throw InputError(fmt::format("{} is corrupt: its {} data cannot be decompressed ({})", stored_.path().string(),
+        throw InputError(fmt::format("{} is corrupt: its {} data cannot be decompressed ({})", path_.string(),
                                      format_->name, step.fault));
-      if (step.consumed == 0 && step.produced == 0 && !step.member_ended) fail_truncated(stored_.path(), *format_);
-      stored_.drop(step.consumed);
+      if (step.consumed == 0 && step.produced == 0 && !step.member_ended) fail_truncated(path_, *format_);
+      begin_ += step.consumed;
       filled += step.produced;
       in_member_ = !step.member_ended;
     }
     return filled;
   }
 
-private:
-  StoredBytes stored_;
-  CompressionFormat const* format_;
+  /// What is held, then what is read directly into `out`.
+  std::size_t read_plain(std::span<char> out) {
+    auto filled = std::min(out.size(), held().size());
+    std::memcpy(out.data(), held().data(), filled);
+    begin_ += filled;
+    while (filled < out.size() && !at_end_) filled += read_some(out.subspan(filled));
+    return filled;
+  }
+
+  /// The stored bytes that were read from the file and not yet used.
+  std::string_view held() const { return {buffer_.data() + begin_, end_ - begin_}; }
+
+  /// Reads until at least `count` bytes are held or the file ends.
+  void hold(std::size_t count) {
+    while (held().size() < count && !at_end_) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+      end_ -= std::exchange(begin_, 0);
+      end_ += read_some(std::span(buffer_).subspan(end_));
+    }
+  }
+
+  std::size_t read_some(std::span<char> out) {
+    for (;;) {
+      auto const count = ::read(file_.number(), out.data(), out.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail_to_read(path_, errno);
+      at_end_ = count == 0;
+      return static_cast<std::size_t>(count);
+    }
+  }
+
+  fs::path path_;
+  Descriptor file_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool at_end_ = false;
+  CompressionFormat const* format_ = nullptr; ///< null if the file is plain
   std::unique_ptr<Coder> coder_;
   bool in_member_ = false;
 };
@@ -336,68 +334,44 @@ char const* ending_of(Compression compression) {
   return format == nullptr ? "" : format->ending;
 }
 
-std::unique_ptr<ByteSource> open_bytes(fs::path const& path) {
-  StoredBytes stored(path);
-  stored.hold(longest_magic);
-  auto const* const found = std::ranges::find_if(
-      compression_formats, [&](CompressionFormat const& format) { return stored.held().starts_with(format.magic); });
-  bool const is_plain = found == std::end(compression_formats);
-  // A file whose name announces compression but that ends within its first bytes is truncated, not plain.
-  auto const* const promised = format_of(compression_of_name(path));
-  if (is_plain && promised != nullptr && promised->magic.starts_with(stored.held())) fail_truncated(path, *promised);
-  return std::make_unique<FileSource>(std::move(stored), is_plain ? nullptr : found);
-}
+std::unique_ptr<ByteSource> open_bytes(fs::path const& path) { return std::make_unique<FileSource>(path); }
 
-/// Writes what a coder makes of a text to a file.
-class TextWriter::Compressor {
-public:
-  Compressor(OutputFile& file, CompressionFormat const& format)
-      : file_(file),
-        format_(format),
-        coder_(make_coder(format.compression, Direction::compress)),
-        buffer_(stream_buffer_size) {
-    if (coder_) return;
-    throw UsageError(
-        fmt::format("this build of Varve lacks {}; write .gz or .zst, or build with liblzma", format.name));
-  }
-
-  /// Compresses a part of the text; an empty one: what is left at its end.
-  Coder::Step advance(std::string_view text) {
-    auto const fail = [&](char const* why) {
-      throw ResourceError(fmt::format("{} cannot compress: {}", format_.name, why));
-    };
-    Coder::Step step;
-    try {
-      step = coder_->advance(text, buffer_);
-    } catch (std::bad_alloc const&) {
-      fail("not enough memory");
-    }
-    if (step.fault != nullptr) fail(step.fault);
-    file_.write({buffer_.data(), step.produced});
-    return step;
-  }
-
-private:
-  OutputFile& file_;
-  CompressionFormat const& format_;
-  std::unique_ptr<Coder> coder_;
-  std::vector<char> buffer_;
-};
-
-TextWriter::TextWriter(fs::path const& path, Appears appears) : file_(path, appears) {
-  if (auto const* const format = format_of(compression_of_name(path)))
-    compressor_ = std::make_unique<Compressor>(file_, *format);
+TextWriter::TextWriter(fs::path const& path, Appears appears)
+    : file_(path, appears), compression_(compression_of_name(path)) {
+  if (compression_ == Compression::none) return;
+  buffer_.resize(stream_buffer_size);
+  coder_ = make_coder(compression_, Direction::compress);
+  if (coder_) return;
+  throw UsageError(fmt::format("this build of Varve lacks {}; write .gz or .zst, or build with liblzma",
+                               format_of(compression_)->name));
 }
 
 TextWriter::~TextWriter() = default;
 
+bool TextWriter::compress(std::string_view& text) {
+  auto const fail = [&](char const* why) {
+    throw ResourceError(fmt::format("{} cannot compress: {}", format_of(compression_)->name, why));
+  };
+  Coder::Step step;
+  try {
+    step = coder_->advance(text, buffer_);
+  } catch (std::bad_alloc const&) {
+    fail("not enough memory");
+  }
+  if (step.fault != nullptr) fail(step.fault);
+  file_.write({buffer_.data(), step.produced});
+  text.remove_prefix(step.consumed);
+  return step.member_ended;
+}
+
 void TextWriter::write(std::string_view text) {
-  if (!compressor_) return file_.write(text);
-  while (!text.empty()) text.remove_prefix(compressor_->advance(text).consumed);
+  if (!coder_) return file_.write(text);
+  while (!text.empty()) compress(text);
 }
 
 void TextWriter::commit() {
-  while (compressor_ && !compressor_->advance({}).member_ended) {
+  std::string_view end;
+  while (coder_ && !compress(end)) {
   }
   file_.commit();
 }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -84,22 +83,17 @@ Labels read_text_labels(std::filesystem::path const& path, SampleRange const& wa
 }
 
 void write_categories(std::filesystem::path const& path, std::span<SampleIndex const> samples) {
-  fmt::memory_buffer text;
-  for (auto const sample : samples) fmt::format_to(std::back_inserter(text), "{}\n", sample + 1);
-  TextWriter file(path);
-  file.write({text.data(), text.size()});
+  LineWriter file(path);
+  for (auto const sample : samples) file.write("{}\n", sample + 1);
   file.commit();
 }
 
 void write_predictions(std::filesystem::path const& path, std::span<SampleIndex const> samples,
                        std::span<NeuronIndex const> neurons) {
   VARVE_REQUIRE(samples.size() == neurons.size(), "each sample needs one predicted neuron");
-  fmt::memory_buffer text;
-  for (std::size_t row = 0; row < samples.size(); ++row) {
-    fmt::format_to(std::back_inserter(text), "{}\t{}\n", samples[row] + 1, SampleIndex{neurons[row]} + 1);
-  }
-  TextWriter file(path);
-  file.write({text.data(), text.size()});
+  LineWriter file(path);
+  for (std::size_t row = 0; row < samples.size(); ++row)
+    file.write("{}\t{}\n", samples[row] + 1, SampleIndex{neurons[row]} + 1);
   file.commit();
 }
 

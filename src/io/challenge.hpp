@@ -1,7 +1,7 @@
 #pragma once
 
-#include "io/byte_stream.hpp"
 #include "io/sample_reader.hpp"
+#include "io/text_file.hpp"
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace varve::container {
@@ -30,20 +31,10 @@ constexpr std::size_t pieces_at_once = 16; ///< of one thread
 /// Calls visit(Stored{}) with a number of the stored type.
 template <class Visit>
 void with_type(NumberType type, Visit const& visit) {
-  switch (type) {
-  case NumberType::u8:
-    return visit(std::uint8_t{});
-  case NumberType::u16:
-    return visit(std::uint16_t{});
-  case NumberType::u32:
-    return visit(std::uint32_t{});
-  case NumberType::u64:
-    return visit(std::uint64_t{});
-  case NumberType::f32:
-    return visit(float{});
-  case NumberType::f64:
-    return visit(double{});
-  }
+  auto const try_all = [&]<class... Stored>(std::tuple<Stored...> const&) {
+    ((type == type_of<Stored>() ? visit(Stored{}) : void()), ...);
+  };
+  try_all(std::tuple<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, float, double>());
 }
 
 template <class Number, class Stored>
@@ -170,6 +161,7 @@ private:
     for (auto const size : array_.shape) num_bytes = capped_multiply(num_bytes, size);
     if (array_.begin > array_.end || array_.end - array_.begin != num_bytes)
       fail(fmt::format("the bytes {} to {}", array_.begin, array_.end), fmt::format("{} of them", num_bytes));
+    array_.name = name_;
     header_.arrays.emplace(std::move(name_), std::move(array_));
   }
 
@@ -243,8 +235,7 @@ void File::read_header() {
 
   auto header = parse_header(text, place);
   text = {};
-  for (auto& [name, array] : header.arrays) arrays_.emplace(name, Entry{std::move(array)});
-  header.arrays.clear();
+  arrays_ = std::move(header.arrays);
   auto const described = header.metadata.find("varve");
   auto const root = header.metadata.find("varve.sha256");
   if (described == header.metadata.end() || root == header.metadata.end() || header.metadata.size() != 2)
@@ -259,20 +250,19 @@ void File::read_header() {
 
 /// Makes the places of arrays those in the file, checks that they fill it, and numbers their pieces.
 void File::place_arrays(std::uint64_t begin, std::uint64_t size) {
-  std::vector<std::pair<Array*, std::string_view>> by_place;
+  std::vector<Array*> by_place;
   std::uint64_t num_pieces = 0;
-  for (auto& [name, entry] : arrays_) {
-    auto& array = entry.array;
-    by_place.emplace_back(&array, name);
+  for (auto& [name, array] : arrays_) {
+    by_place.push_back(&array);
     if (name == "sha256") continue;
     array.first_piece = num_pieces;
     num_pieces += pieces_of(array.end - array.begin);
   }
-  std::ranges::sort(by_place, {}, [](auto const& one) { return std::pair(one.first->begin, one.first->end); });
+  std::ranges::sort(by_place, {}, [](Array const* one) { return std::pair(one->begin, one->end); });
   std::uint64_t next = 0;
-  for (auto const& [array, name] : by_place) {
+  for (auto* const array : by_place) {
     if (array->begin != next)
-      fail_at(path_.string(), fmt::format("the array {} at byte {}", quote(name), array->begin),
+      fail_at(path_.string(), fmt::format("the array {} at byte {}", quote(array->name), array->begin),
               fmt::format("{}, where the one before ends", next));
     next = array->end;
     array->begin += begin;
@@ -290,7 +280,7 @@ void File::place_arrays(std::uint64_t begin, std::uint64_t size) {
 
 void File::read_hashes(std::string const& text, std::string const& expected) {
   std::span<char> const bytes(reinterpret_cast<char*>(hashes_.data()), hashes_.size() * sizeof(Digest));
-  read_at(arrays_.at("sha256").array.begin, bytes);
+  read_at(at("sha256").begin, bytes);
   Sha256 root;
   root.add(text);
   root.add({bytes.data(), bytes.size()});
@@ -321,8 +311,8 @@ void File::require_kind(std::string_view kind, std::initializer_list<std::string
 Array const& File::array(std::string const& name, std::initializer_list<NumberType> types) {
   auto const found = arrays_.find(name);
   if (found == arrays_.end()) throw InputError(fmt::format("{} has no array {}", path_.string(), quote(name)));
-  found->second.is_known = true;
-  auto const& array = found->second.array;
+  auto& array = found->second;
+  array.is_known = true;
   if (std::ranges::find(types, array.type) != types.end()) return array;
   std::string expected;
   for (auto const type : types) expected += fmt::format("{}{}", expected.empty() ? "" : " or ", name_of(type));
@@ -345,15 +335,10 @@ void File::require_no_others() const {
     fail_at(path_.string(), fmt::format("the array {}", quote(other->first)), "those that its description names");
 }
 
-std::string File::name_of_array(Array const& array) const {
-  auto const found = std::ranges::find_if(arrays_, [&](auto const& named) { return &named.second.array == &array; });
-  return found == arrays_.end() ? "" : found->first;
-}
-
 void File::check_piece(Array const& array, std::uint64_t piece, std::string_view bytes) const {
   auto const number = array.first_piece + piece;
   if (sha256(bytes) != hashes_[number]) {
-    fail_at(fmt::format("{}: {}", path_.string(), name_of_array(array)),
+    fail_at(fmt::format("{}: {}", path_.string(), array.name),
             fmt::format("bytes from {} on whose SHA-256 is not what the file says", piece * piece_size),
             "the right one; the file is damaged");
   }
@@ -425,10 +410,10 @@ VARVE_READ(double)
 
 void File::check_all() const {
   std::vector<std::pair<Array const*, std::uint64_t>> pieces;
-  for (auto const& [name, entry] : arrays_) {
+  for (auto const& [name, array] : arrays_) {
     if (name == "sha256") continue;
-    for (std::uint64_t piece = 0; piece < pieces_of(entry.array.end - entry.array.begin); ++piece)
-      pieces.emplace_back(&entry.array, piece);
+    for (std::uint64_t piece = 0; piece < pieces_of(array.end - array.begin); ++piece)
+      pieces.emplace_back(&array, piece);
   }
   for_each_on_host_threads((pieces.size() + pieces_at_once - 1) / pieces_at_once, [&](std::size_t number) {
     std::vector<char> bytes(piece_size);

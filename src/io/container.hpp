@@ -51,11 +51,13 @@ constexpr NumberType type_of() {
 
 /// An array as the header tells of it.
 struct Array {
+  std::string name;
   NumberType type = NumberType::u8;
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;       ///< of its bytes in the file
   std::uint64_t end = 0;         ///< after its last byte
   std::uint64_t first_piece = 0; ///< whose hash is that of its first bytes
+  bool is_known = false;         ///< File::array() or list() was called for it
 
   std::uint64_t count() const { return (end - begin) / size_of(type); } ///< of numbers
 };
@@ -82,6 +84,7 @@ public:
   void require_kind(std::string_view kind, std::initializer_list<std::string_view> keys) const;
 
   bool has(std::string const& name) const { return arrays_.contains(name); }
+  Array const& at(std::string const& name) const { return arrays_.at(name); } ///< one that is there
 
   /// An array that must be there. Throws InputError if it is not, or has another type than these. The caller checks its
   /// shape.
@@ -92,16 +95,13 @@ public:
   /// Throws InputError if there are arrays for which neither of these functions was called.
   void require_no_others() const;
 
-  /// Reads numbers [first, first + numbers.size()) of an array, which a Number can hold, on all host threads. Throws
-  /// InputError if the file cannot be read, or if a piece has another hash than it should.
+  /// Reads numbers [first, first + numbers.size()) of an array, which a Number can hold, on all host threads, and calls
+  /// visit(part) for each part, on the thread that has read it, whose caches still hold it. Throws InputError if the
+  /// file cannot be read, or if a piece has another hash than it should.
   template <class Number>
-  void read(Array const& array, std::uint64_t first, std::span<Number> numbers) const {
-    read(array, first, numbers, [](std::span<Number>) {});
-  }
-  /// The same; visit(part) is called for each part, on the thread that has read it, whose caches still hold it.
-  template <class Number>
-  void read(Array const& array, std::uint64_t first, std::span<Number> numbers,
-            std::type_identity_t<std::function<void(std::span<Number>)>> const& visit) const;
+  void read(
+      Array const& array, std::uint64_t first, std::span<Number> numbers,
+      std::type_identity_t<std::function<void(std::span<Number>)>> const& visit = [](std::span<Number>) {}) const;
 
   template <class Number>
   std::vector<Number> read_all(Array const& array) const {
@@ -123,18 +123,12 @@ private:
   void read_at(std::uint64_t first, std::span<char> bytes) const;
   void check_piece(Array const& array, std::uint64_t piece, std::string_view bytes) const;
   void read_piece(Array const& array, std::uint64_t piece, std::uint64_t first, std::span<char> bytes) const;
-  std::string name_of_array(Array const& array) const;
-
-  struct Entry {
-    Array array;
-    bool is_known = false; ///< array() or list() was called for it
-  };
 
   std::filesystem::path path_;
   Descriptor file_;
   nlohmann::ordered_json description_;
   std::string identity_;
-  std::map<std::string, Entry> arrays_;
+  std::map<std::string, Array> arrays_;
   std::vector<Digest> hashes_;
   std::unique_ptr<std::atomic<bool>[]> is_checked_; ///< pieces that were read and had the right hash
 };

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace varve::container {
@@ -109,7 +108,8 @@ Array& Writer::place(std::string const& name, NumberType type, std::vector<std::
   align(size_of(type));
   std::uint64_t num_bytes = size_of(type);
   for (auto const size : shape) num_bytes *= size;
-  auto const [found, is_new] = header_.arrays.emplace(name, Array{type, std::move(shape), end_, end_ + num_bytes, 0});
+  auto const [found, is_new] =
+      header_.arrays.emplace(name, Array{name, type, std::move(shape), end_, end_ + num_bytes});
   VARVE_REQUIRE(is_new, "an array is written twice");
   end_ += num_bytes;
   return found->second;

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <vector>
 
 namespace varve {

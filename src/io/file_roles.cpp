@@ -1,7 +1,6 @@
 #include "io/file_roles.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
 #include "io/output_file.hpp"
@@ -98,27 +97,23 @@ bool is_journal_of_rank(FileIdentity const& file, FileIdentity const& journal) {
          name.find_first_not_of("0123456789", begin.size()) == std::string::npos;
 }
 
-/// The layer files in a folder and in its sub-folders.
-std::vector<fs::path> layer_files_below(fs::path const& folder, bool may_descend = true) {
+/// The layer files in a folder and in its sub-folders; none if it is no folder.
+std::vector<fs::path> layer_files_below(fs::path const& folder) {
+  constexpr auto options =
+      fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    std::error_code no_folder;
-    if (is_layer_file_name(entry->path().filename().string())) {
-      files.push_back(entry->path());
-    } else if (may_descend && entry->is_directory(no_folder)) {
-      auto const below = layer_files_below(entry->path(), false);
-      files.insert(files.end(), below.begin(), below.end());
-    }
+  for (fs::recursive_directory_iterator entry(folder, options, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry.depth() > 0) entry.disable_recursion_pending();
+    if (is_layer_file_name(entry->path().filename().string())) files.push_back(entry->path());
   }
   return files;
 }
 
 /// The input and, if it is a network of several files, those files.
 std::vector<FileIdentity> files_of_input(fs::path const& input) {
-  std::error_code error;
   std::vector<FileIdentity> files = {file_identity(input)};
-  if (!fs::is_directory(input, error)) return files;
   for (auto const& file : layer_files_below(input)) files.push_back(file_identity(file));
   return files;
 }
@@ -133,21 +128,16 @@ bool lies_in_network(FileIdentity const& output, fs::path const& folder) {
   return parent.parent_path() == folder && is_layer_file_name(output.path.filename().string());
 }
 
-/// The first pipe in the folder of a network or among the layer files of its sub-folders.
-std::optional<fs::path> pipe_in_folder(fs::path const& folder) {
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (is_pipe(entry->path())) return entry->path();
-  auto const files = layer_files_below(folder);
-  auto const pipe = std::ranges::find_if(files, is_pipe);
-  return pipe == files.end() ? std::nullopt : std::optional(*pipe);
-}
-
-/// The first pipe that an input is or, if it is a network, consists of. Opens no pipe.
+/// The first pipe that an input is or, if it is the folder of a network, holds, there or among the layer files of its
+/// sub-folders. Opens no pipe.
 std::optional<fs::path> pipe_of_input(fs::path const& input) {
   std::error_code error;
-  if (is_pipe(input)) return input;
-  return fs::is_directory(input, error) ? pipe_in_folder(input) : std::nullopt;
+  auto files = layer_files_below(input);
+  for (fs::directory_iterator entry(input, error), end; !error && entry != end; entry.increment(error))
+    files.push_back(entry->path());
+  files.push_back(input);
+  auto const pipe = std::ranges::find_if(files, is_pipe);
+  return pipe == files.end() ? std::nullopt : std::optional(*pipe);
 }
 
 /// True if `file` is `folder` or lies below it.
@@ -170,14 +160,6 @@ std::vector<std::pair<char const*, FileIdentity>> files_of_streams() {
 }
 
 } // namespace
-
-void FileRoles::reads(std::string const& role, fs::path const& path) {
-  if (!path.empty()) inputs_.push_back({role, path});
-}
-
-void FileRoles::writes(std::string const& role, fs::path const& path, Content content) {
-  if (!path.empty()) outputs_.push_back({role, path, content});
-}
 
 void FileRoles::require_sound() const {
   auto const streams = files_of_streams();

@@ -16,8 +16,12 @@ enum class Content { network_or_samples, container, lines, plain_lines, json, jo
 class FileRoles {
 public:
   /// `role` is the option that names the file, for messages. Empty paths are ignored.
-  void reads(std::string const& role, std::filesystem::path const& path);
-  void writes(std::string const& role, std::filesystem::path const& path, Content content);
+  void reads(std::string const& role, std::filesystem::path const& path) {
+    if (!path.empty()) inputs_.push_back({role, path});
+  }
+  void writes(std::string const& role, std::filesystem::path const& path, Content content) {
+    if (!path.empty()) outputs_.push_back({role, path, content});
+  }
 
   /// Throws UsageError if an output is an input or another output (also under another name or through a link), lies in
   /// the folder of a network that is read, is the file that standard output or standard error goes to, or has the

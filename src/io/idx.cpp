@@ -1,7 +1,6 @@
-#include "io/idx.hpp"
+#include "io/foreign_files.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/text_file.hpp"
 
 #include <fmt/format.h>
@@ -43,7 +42,11 @@ public:
       read_header(digits);
       for (auto const digit : digits) dimension = dimension << 8U | digit;
     }
-    read_sizes();
+    for (std::size_t number = 1; number < dimensions_.size(); ++number)
+      item_size_ = capped_multiply(item_size_, dimensions_[number]);
+    constexpr std::uint64_t most = std::numeric_limits<NeuronIndex>::max();
+    if (item_size_ < 1 || item_size_ > most)
+      fail_at(path_.string(), fmt::format("items of {} bytes", shape()), fmt::format("1 to {} bytes", most));
   }
 
   std::size_t num_dimensions() const { return dimensions_.size(); }
@@ -57,7 +60,8 @@ public:
       auto const length = static_cast<std::size_t>(std::min<std::uint64_t>(count, buffer_.size()));
       auto const held = source_->read(std::span(buffer_).first(length));
       num_read_ += held;
-      if (held < length) fail_short();
+      if (held < length)
+        fail_at(path_.string(), fmt::format("an end after {} items", num_read_ / item_size_), description());
       visit(std::span(buffer_).first(length));
       count -= length;
     }
@@ -81,29 +85,13 @@ private:
     std::ranges::transform(letters, bytes.begin(), [](char letter) { return static_cast<Byte>(letter); });
   }
 
-  /// Computes the size of an item, and refuses files whose bytes cannot be counted.
-  void read_sizes() {
-    for (std::size_t number = 1; number < dimensions_.size(); ++number)
-      item_size_ = capped_multiply(item_size_, dimensions_[number]);
-    constexpr std::uint64_t most = std::numeric_limits<NeuronIndex>::max();
-    if (item_size_ < 1 || item_size_ > most)
-      fail_at(path_.string(), fmt::format("items of {} bytes", shape()), fmt::format("1 to {} bytes", most));
-  }
-
   /// The dimensions as text: "28 x 28".
   std::string shape() const {
-    std::string text;
-    for (std::size_t number = 1; number < dimensions_.size(); ++number)
-      text += fmt::format("{}{}", text.empty() ? "" : " x ", dimensions_[number]);
-    return text.empty() ? "1" : text;
+    return dimensions_.size() == 1 ? "1" : fmt::format("{}", fmt::join(std::span(dimensions_).subspan(1), " x "));
   }
 
   std::string description() const {
     return fmt::format("{} items of {} bytes as its header says", num_items(), shape());
-  }
-
-  [[noreturn]] void fail_short() {
-    fail_at(path_.string(), fmt::format("an end after {} items", num_read_ / item_size_), description());
   }
 
   fs::path path_;

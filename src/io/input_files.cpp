@@ -50,13 +50,11 @@ std::string what_differs(struct stat const& first, struct stat const& now) {
   return is_same_time ? "" : "it was written meanwhile";
 }
 
-[[noreturn]] void fail_changed(fs::path const& path, std::string const& what) {
-  throw InputError(fmt::format("{} changed while it was read: {}", path.string(), what));
-}
-
-void require_same(fs::path const& path, struct stat const& first, struct stat const& now) {
-  auto const what = what_differs(first, now);
-  if (!what.empty()) fail_changed(path, what);
+/// Throws InputError if a file is no longer what it was when it was first opened.
+void require_same(fs::path const& path, struct stat const& first) {
+  struct stat now {};
+  auto const what = stat(path.c_str(), &now) == 0 ? what_differs(first, now) : std::strerror(errno);
+  if (!what.empty()) throw InputError(fmt::format("{} changed while it was read: {}", path.string(), what));
 }
 
 /// Opens a pipe for reading. One that this process holds already, as /dev/stdin or /dev/fd/N name it, is taken as it
@@ -126,7 +124,7 @@ fs::path readable_place(fs::path const& path) {
   if (!all.is_on) return path;
   if (S_ISREG(status.st_mode)) {
     auto const [place, is_new] = all.files.emplace(path, status);
-    if (!is_new) require_same(path, place->second, status);
+    if (!is_new) require_same(path, place->second);
   }
   if (!S_ISFIFO(status.st_mode)) return path;
   auto const identity = identity_of(status);
@@ -169,20 +167,14 @@ void release_input(fs::path const& path) {
   std::lock_guard const lock(all.guard);
   auto const file = all.files.find(path);
   if (file == all.files.end()) return;
-  struct stat now {};
-  if (stat(path.c_str(), &now) != 0) fail_changed(path, std::strerror(errno));
-  require_same(path, file->second, now);
+  require_same(path, file->second);
   all.files.erase(file);
 }
 
 void require_unchanged_inputs() {
   auto& all = watched();
   std::lock_guard const lock(all.guard);
-  for (auto const& [path, first] : all.files) {
-    struct stat now {};
-    if (stat(path.c_str(), &now) != 0) fail_changed(path, std::strerror(errno));
-    require_same(path, first, now);
-  }
+  for (auto const& [path, first] : all.files) require_same(path, first);
 }
 
 } // namespace varve

@@ -1,7 +1,6 @@
-#include "io/matrix_market.hpp"
+#include "io/foreign_files.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
 #include "io/text_file.hpp"
 #include "io/triple_text.hpp"
 
@@ -14,7 +13,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,15 +64,6 @@ Banner read_banner(fs::path const& path) {
   return found;
 }
 
-/// Entries in the order of a file.
-struct Triples {
-  std::uint64_t num_rows = 0;
-  std::uint64_t num_columns = 0;
-  std::vector<NeuronIndex> rows;
-  std::vector<NeuronIndex> columns;
-  std::vector<double> values; ///< one per entry, or one for all
-};
-
 /// Throws InputError "PLACE: ..." if the indices of a matrix of this shape cannot be stored, or if its rows are so many
 /// more than its entries that they would fill the memory.
 void require_countable(std::uint64_t num_rows, std::uint64_t num_columns, std::uint64_t num_entries,
@@ -89,46 +78,10 @@ void require_countable(std::uint64_t num_rows, std::uint64_t num_columns, std::u
   }
 }
 
-/// Brings entries into the order of their rows, those of a row in the order of the file.
-SparseMatrix gathered(Triples&& parts) {
-  SparseMatrix matrix{parts.num_rows, parts.num_columns, {}, {}, {}};
-  auto const num_entries = parts.rows.size();
-  auto& pointers = matrix.row_pointers;
-  pointers.assign(parts.num_rows + 1, 0);
-  for (auto const row : parts.rows) ++pointers[row + 1];
-  std::partial_sum(pointers.begin(), pointers.end(), pointers.begin());
-  bool const has_one_value = parts.values.size() != num_entries;
-  matrix.column_indices.resize(num_entries);
-  matrix.values.resize(has_one_value ? 0 : num_entries);
-  for (std::size_t number = 0; number < num_entries; ++number) {
-    auto const entry = pointers[parts.rows[number]]++;
-    matrix.column_indices[entry] = parts.columns[number];
-    if (!has_one_value) matrix.values[entry] = parts.values[number];
-  }
-  if (has_one_value) matrix.values = std::move(parts.values);
-  std::shift_right(pointers.begin(), pointers.end(), 1);
-  pointers.front() = 0;
-  return matrix;
-}
-
-/// Sorts the entries of each row by column and refuses entries that are given twice.
-void sort_rows(SparseMatrix& matrix, std::string const& place) {
-  for (std::size_t row = 0; row < matrix.num_rows; ++row) {
-    sort_row(matrix, row);
-    auto const columns = matrix.row_columns(row);
-    auto const twice = std::ranges::adjacent_find(columns);
-    if (twice == columns.end()) continue;
-    fail_at(place, fmt::format("row {}, column {} (both from 0) a second time", row, *twice),
-            "each entry once (SciPy: call sum_duplicates())");
-  }
-}
-
 /// Collects the entries of a file, line by line.
 class Entries {
 public:
-  Entries(fs::path const& path, Banner const& banner) : path_(path), banner_(banner) {
-    if (banner.is_pattern) parts_.values = {1.0};
-  }
+  Entries(fs::path const& path, Banner const& banner) : path_(path), banner_(banner) {}
 
   void take(std::string_view line, std::size_t number) {
     rest_ = line;
@@ -152,11 +105,15 @@ public:
       throw InputError(fmt::format("{}: found {} entries, expected {} as the line of sizes says", path_.string(),
                                    num_lines_, expected_lines_));
     }
-    if (parts_.columns.empty()) parts_.values.clear();
-    auto matrix = gathered(std::move(parts_));
-    sort_rows(matrix, path_.string());
+    std::vector<TripleBlock> blocks(1);
+    blocks[0] = std::move(entries_);
+    auto matrix = gather_rows(std::move(blocks), num_rows_, num_columns_);
+    if (auto const row = sort_rows(matrix, false)) {
+      auto const column = *std::ranges::adjacent_find(matrix.row_columns(*row));
+      fail_at(path_.string(), fmt::format("row {}, column {} (both from 0) a second time", *row, column),
+              "each entry once (SciPy: call sum_duplicates())");
+    }
     require_valid(matrix, path_.string().c_str());
-    make_iso_if_equal(matrix);
     return matrix;
   }
 
@@ -187,19 +144,19 @@ private:
   }
 
   void take_size() {
-    parts_.num_rows = take_number<std::uint64_t>("the number of rows");
-    parts_.num_columns = take_number<std::uint64_t>("the number of columns");
-    auto const& [rows, columns] = std::pair(parts_.num_rows, parts_.num_columns);
-    if (banner_.is_symmetric && rows != columns) fail("as many rows as columns in a symmetric matrix");
+    num_rows_ = take_number<std::uint64_t>("the number of rows");
+    num_columns_ = take_number<std::uint64_t>("the number of columns");
+    if (banner_.is_symmetric && num_rows_ != num_columns_) fail("as many rows as columns in a symmetric matrix");
     if (banner_.is_array) {
       bool const has_diagonal = banner_.mirrored_sign > 0.0;
-      expected_lines_ = !banner_.is_symmetric ? capped_multiply(rows, columns)
-                                              : capped_multiply(rows, has_diagonal ? rows + 1 : rows - 1) / 2;
+      expected_lines_ = !banner_.is_symmetric
+                            ? capped_multiply(num_rows_, num_columns_)
+                            : capped_multiply(num_rows_, has_diagonal ? num_rows_ + 1 : num_rows_ - 1) / 2;
       column_rows_begin();
     } else {
       expected_lines_ = take_number<std::uint64_t>("the number of entries");
     }
-    require_countable(rows, columns, expected_lines_, fmt::format("{}:{}", path_.string(), number_));
+    require_countable(num_rows_, num_columns_, expected_lines_, fmt::format("{}:{}", path_.string(), number_));
     has_size_ = true;
   }
 
@@ -209,7 +166,7 @@ private:
   void take_element() {
     auto const value = take_value();
     if (value != 0.0) add(row_, column_, value);
-    if (++row_ < parts_.num_rows) return;
+    if (++row_ < num_rows_) return;
     ++column_;
     column_rows_begin();
   }
@@ -217,8 +174,8 @@ private:
   void take_entry() {
     auto const row = take_number<std::uint64_t>("a row, a column and a value, separated by blanks");
     auto const column = take_number<std::uint64_t>("a row and a column, separated by blanks");
-    if (row < 1 || row > parts_.num_rows) fail(fmt::format("a row from 1 to {}", parts_.num_rows));
-    if (column < 1 || column > parts_.num_columns) fail(fmt::format("a column from 1 to {}", parts_.num_columns));
+    if (row < 1 || row > num_rows_) fail(fmt::format("a row from 1 to {}", num_rows_));
+    if (column < 1 || column > num_columns_) fail(fmt::format("a column from 1 to {}", num_columns_));
     if (banner_.is_symmetric && column > row) fail("an entry on or below the diagonal of a symmetric matrix");
     double const value = banner_.is_pattern ? 1.0 : take_value();
     if (row == column && banner_.mirrored_sign < 0.0 && value != 0.0)
@@ -227,19 +184,18 @@ private:
   }
 
   void add(std::uint64_t row, std::uint64_t column, double value) {
+    auto const push = [&](std::uint64_t at_row, std::uint64_t at_column, double number) {
+      entries_.add(static_cast<NeuronIndex>(at_row), static_cast<NeuronIndex>(at_column), number);
+    };
     push(row, column, value);
     if (banner_.is_symmetric && row != column) push(column, row, banner_.mirrored_sign * value);
   }
 
-  void push(std::uint64_t row, std::uint64_t column, double value) {
-    parts_.rows.push_back(static_cast<NeuronIndex>(row));
-    parts_.columns.push_back(static_cast<NeuronIndex>(column));
-    if (!banner_.is_pattern) parts_.values.push_back(value);
-  }
-
   fs::path const& path_;
   Banner banner_;
-  Triples parts_;
+  std::uint64_t num_rows_ = 0;
+  std::uint64_t num_columns_ = 0;
+  TripleBlock entries_;
   std::string_view line_; ///< the present line, and what of it is not yet parsed
   std::string_view rest_;
   std::size_t number_ = 0;

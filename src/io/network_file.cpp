@@ -165,25 +165,23 @@ struct NetworkFile::Contents {
   std::vector<std::vector<double>> moments(std::size_t layer, char const* what) const {
     std::vector<std::vector<double>> found;
     for (std::uint64_t moment = 0; moment < num_moments; ++moment)
-      found.push_back(file.read_all<double>(stored(name_of_moments(layer, what, moment))));
+      found.push_back(file.read_all<double>(file.at(name_of_moments(layer, what, moment))));
     return found;
   }
 
   /// Empty if there is none.
   std::string text(std::string const& name) const {
-    if (!stored_.contains(name)) return {};
-    auto const letters = file.read_all<char>(stored(name));
+    if (!file.has(name)) return {};
+    auto const letters = file.read_all<char>(file.at(name));
     return {letters.begin(), letters.end()};
   }
 
   std::vector<double> history() const {
-    return stored_.contains("history") ? file.read_all<double>(stored("history")) : std::vector<double>();
+    return file.has("history") ? file.read_all<double>(file.at("history")) : std::vector<double>();
   }
 
 private:
-  container::Array const& stored(std::string const& name) const { return *stored_.at(name); }
-
-  /// Finds the arrays of the record, whose sizes engine and trainer check.
+  /// Checks the arrays of the record, whose sizes engine and trainer check.
   void open_training() {
     auto const place = file.path().string() + ": training";
     auto const& training = file.description()["training"];
@@ -193,26 +191,18 @@ private:
     num_moments = container::count_in(training, "moments", place);
     if (num_moments > max_moments)
       throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
-    for (auto const* const text : {"training.recipe", "training.progress"})
-      stored_[text] = &file.array(text, {NumberType::u8});
-    if (file.has(receipt_array)) stored_[receipt_array] = &file.array(receipt_array, {NumberType::u8});
+    for (auto const* const text : {"training.recipe", "training.progress"}) file.array(text, {NumberType::u8});
+    if (file.has(receipt_array)) file.array(receipt_array, {NumberType::u8});
     if (file.has("history")) {
       auto const& history = file.array("history", {NumberType::f64});
       if (history.shape.size() != 2 || history.shape[1] != numbers_per_epoch)
         fail_at(place, "a history of another shape", fmt::format("{} numbers for each epoch", numbers_per_epoch));
-      stored_["history"] = &history;
     }
-    for (std::size_t layer = 0; layer < layers->num_layers(); ++layer) {
-      for (auto const* const what : {"weights", "bias"}) {
-        for (std::uint64_t moment = 0; moment < num_moments; ++moment) {
-          auto const name = name_of_moments(layer, what, moment);
-          stored_[name] = &file.array(name, {NumberType::f32, NumberType::f64});
-        }
-      }
-    }
+    for (std::size_t layer = 0; layer < layers->num_layers(); ++layer)
+      for (auto const* const what : {"weights", "bias"})
+        for (std::uint64_t moment = 0; moment < num_moments; ++moment)
+          file.array(name_of_moments(layer, what, moment), {NumberType::f32, NumberType::f64});
   }
-
-  std::map<std::string, container::Array const*> stored_;
 };
 
 NetworkFile::NetworkFile(fs::path const& path) : contents_(std::make_unique<Contents>(path)) {}
@@ -255,12 +245,10 @@ struct NetworkFileWriter::Contents {
   std::map<std::tuple<Digest, std::size_t, std::size_t>, std::size_t> known; ///< the first layer with these weights
   Json description = {{"kind", "network"}, {"version", 1}};
 
-  Contents(fs::path const& path, std::size_t count) // of a network
-      : num_layers(count), file(path, count * arrays_per_layer, count * bytes_per_layer) {}
-  Contents(fs::path const& path, std::size_t count, std::size_t num_best) // of a checkpoint
+  /// `num_best`, `num_others`: layers of the best network and other arrays, in checkpoints.
+  Contents(fs::path const& path, std::size_t count, std::size_t num_best = 0, std::size_t num_others = 0)
       : num_layers(count),
-        file(path, (count + num_best) * arrays_per_layer + count * moments_per_layer + 4,
-             (count + num_best) * bytes_per_layer) {}
+        file(path, (count + num_best) * arrays_per_layer + num_others, (count + num_best) * bytes_per_layer) {}
 
   /// Writes a layer of the network whose layers are described in `list`.
   void append(Layer const& layer, char const* name, Json& list) {
@@ -311,7 +299,8 @@ NetworkFileWriter::NetworkFileWriter(fs::path const& path, std::size_t num_layer
 
 NetworkFileWriter::NetworkFileWriter(fs::path const& path, Network const& network, TrainingRecord const& record,
                                      Network const* best)
-    : contents_(std::make_unique<Contents>(path, network.num_layers(), best != nullptr ? best->num_layers() : 0)) {
+    : contents_(std::make_unique<Contents>(path, network.num_layers(), best != nullptr ? best->num_layers() : 0,
+                                           network.num_layers() * Contents::moments_per_layer + 4)) {
   for (auto const& layer : network.layers()) append(layer);
   contents_->append(record);
   if (best == nullptr) return;

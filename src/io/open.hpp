@@ -59,10 +59,10 @@ std::unique_ptr<SampleReader> open_sample_reader(std::filesystem::path const& pa
 SampleSet open_samples(std::filesystem::path const& path, std::optional<std::size_t> neurons,
                        OptionalSampleRange const& range = std::nullopt);
 
-/// Reads the classes of the samples [first, last) from a sample file, an IDX file (idx.hpp), or a text with one class
-/// per line (categories.hpp), in the order of the samples. Classes count from 0 in all formats. Throws InputError,
-/// naming the file, if it is broken, lacks labels of wanted samples, or has labels of other samples although these are
-/// refused. The caller checks the classes (require_classes).
+/// Reads the classes of the samples [first, last) from a sample file, an IDX file (foreign_files.hpp), or a text with
+/// one class per line (categories.hpp), in the order of the samples. Classes count from 0 in all formats. Throws
+/// InputError, naming the file, if it is broken, lacks labels of wanted samples, or has labels of other samples
+/// although these are refused. The caller checks the classes (require_classes).
 Labels open_labels(std::filesystem::path const& path, SampleRange const& samples, OtherSamples others);
 
 /// Opens the targets of the samples [first, last), the wanted outputs of a network with `num_outputs` outputs (nullopt:

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -59,20 +59,23 @@ void remove_quietly(fs::path const& name) {
 
 /// 16 unpredictable hexadecimal digits.
 std::string random_digits() {
-  std::uint64_t number = 0;
-  if (getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-    throw ResourceError(fmt::format("the operating system gives no random number: {}", std::strerror(errno)));
-  }
-  return fmt::format("{:016x}", number);
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-bool is_partial_name(std::string_view name, std::string_view target) {
-  if (!name.starts_with(target) || !name.substr(target.size()).starts_with(partial_mark)) return false;
-  auto const digits = name.substr(target.size() + partial_mark.size());
-  return digits.size() == num_digits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+bool is_partial_name(std::string_view name, std::string const& target) {
+  auto const begin = target + std::string(partial_mark);
+  return name.starts_with(begin) && name.size() == begin.size() + num_digits &&
+         name.find_first_not_of("0123456789abcdef", begin.size()) == std::string_view::npos;
 }
 
 fs::path folder_of(fs::path const& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+/// True if a path exists and is neither a regular file nor a folder.
+bool is_special(fs::path const& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
+}
 
 /// Syncs a file or folder to the disk, if the file system supports it; false, with errno set, if the disk failed.
 bool is_synced(int descriptor) { return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
@@ -90,33 +93,21 @@ LockState lock_of(fs::path const& name) {
   return is_held ? LockState::held : LockState::unknown;
 }
 
-/// The files in a partial folder; nullopt if it holds anything but layer files, which OutputFolder never does.
-std::optional<std::vector<fs::path>> only_layer_files(fs::path const& folder) {
+/// The files in a partial output, which are none unless it is a folder. Nullopt if no process of ours can have made it:
+/// OutputFolder holds nothing but layer files.
+std::optional<std::vector<fs::path>> files_of_ours(fs::path const& name) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  auto const status = fs::symlink_status(name, error);
+  if (fs::is_regular_file(status)) return files;
+  if (!fs::is_directory(status)) return std::nullopt;
+  for (fs::directory_iterator entry(name, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code failure;
     bool const is_file = fs::is_regular_file(entry->symlink_status(failure));
     if (!is_file || !is_layer_file_name(entry->path().filename().string())) return std::nullopt;
     files.push_back(entry->path());
   }
   return error ? std::nullopt : std::optional(files);
-}
-
-/// True if a process of ours may have made this file or folder, which has the name of a partial output.
-bool may_be_ours(fs::path const& name) {
-  std::error_code error;
-  auto const status = fs::symlink_status(name, error);
-  return fs::is_regular_file(status) || (fs::is_directory(status) && only_layer_files(name));
-}
-
-/// Removes a partial file, or a partial folder and the layer files in it. What cannot be removed stays.
-void remove_leftover(fs::path const& name) {
-  std::error_code failure;
-  bool const is_folder = fs::is_directory(fs::symlink_status(name, failure));
-  auto const files = is_folder ? only_layer_files(name) : std::nullopt;
-  for (auto const& file : files.value_or(std::vector<fs::path>())) fs::remove(file, failure);
-  fs::remove(name, failure); // a folder goes only if it is empty
 }
 
 constexpr int ending_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGXCPU, SIGPIPE};
@@ -168,62 +159,59 @@ public:
     for (int attempt = 0; attempt < max_attempts; ++attempt) {
       std::lock_guard const lock(all.guard);
       name_ = fs::path(path_.string() + std::string(partial_mark) + random_digits());
-      create(kind);
-      if (descriptor_ < 0 && errno == EEXIST) continue;
-      if (descriptor_ < 0) fail_to_write(path_, errno);
+      descriptor_ = create(kind);
+      if (descriptor() < 0 && errno == EEXIST) continue;
+      if (descriptor() < 0) fail_to_write(path_, errno);
       all.names.push_back(name_);
       struct stat status {};
-      static_cast<void>(flock(descriptor_, LOCK_EX | LOCK_NB)); // file systems without locks are accepted
-      if (fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
+      static_cast<void>(flock(descriptor(), LOCK_EX | LOCK_NB)); // file systems without locks are accepted
+      if (fstat(descriptor(), &status) == 0 && status.st_nlink > 0) return;
       std::erase(all.names, name_); // another run removed it as a leftover before it was locked
-      close(std::exchange(descriptor_, -1));
     }
     fail_to_write(path_, EEXIST);
   }
 
   /// Removes the partial output unless appear() was called.
   ~PartialOutput() {
-    if (descriptor_ < 0) return;
+    if (descriptor() < 0) return;
     auto& all = registry();
     std::lock_guard const lock(all.guard);
     remove_quietly(name_);
     std::erase(all.names, name_);
-    close(descriptor_);
   }
   PartialOutput(PartialOutput const&) = delete;
   PartialOutput& operator=(PartialOutput const&) = delete;
 
   fs::path const& name() const { return name_; }
-  int descriptor() const { return descriptor_; } ///< descriptor of the partial file, open for writing
+  int descriptor() const { return descriptor_.number(); } ///< descriptor of the partial file, open for writing
 
   /// Syncs the content to the disk, renames it to PATH, and syncs the new name. Throws ResourceError, or InputError if
   /// an input has changed since it was read (see InputFiles).
   void appear() {
-    VARVE_REQUIRE(descriptor_ >= 0, "a partial output appears twice");
+    VARVE_REQUIRE(descriptor() >= 0, "a partial output appears twice");
     require_unchanged_inputs();
-    if (!is_synced(descriptor_)) fail_to_write(path_, errno);
+    if (!is_synced(descriptor())) fail_to_write(path_, errno);
     auto& all = registry();
     {
       std::lock_guard const lock(all.guard);
       if (rename(name_.c_str(), path_.c_str()) != 0) fail_to_write(path_, errno);
       std::erase(all.names, name_);
     }
-    if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+    if (close(descriptor_.release()) != 0) fail_to_write(path_, errno);
     sync_folder_of(path_);
   }
 
 private:
-  void create(Kind kind) {
-    if (kind == Kind::file) {
-      descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    } else if (mkdir(name_.c_str(), 0777) == 0) {
-      descriptor_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    }
+  Descriptor create(Kind kind) const {
+    if (kind == Kind::file)
+      return Descriptor(open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (mkdir(name_.c_str(), 0777) != 0) return Descriptor(-1);
+    return Descriptor(open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   }
 
   fs::path path_;
   fs::path name_;
-  int descriptor_ = -1;
+  Descriptor descriptor_{-1};
 };
 
 std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(fs::path const&)> const& is_needed) {
@@ -232,11 +220,15 @@ std::vector<fs::path> remove_leftovers(fs::path const& path, std::function<bool(
   auto const target = path.filename().string();
   for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end; entry.increment(error)) {
     auto const& name = entry->path();
-    if (!is_partial_name(name.filename().string(), target) || !may_be_ours(name)) continue;
-    if (is_needed && is_needed(name)) continue;
+    if (!is_partial_name(name.filename().string(), target)) continue;
+    auto const files = files_of_ours(name);
+    if (!files || (is_needed && is_needed(name))) continue;
     auto const lock = lock_of(name);
-    if (lock == LockState::free) remove_leftover(name);
     std::error_code failure;
+    if (lock == LockState::free) {
+      for (auto const& file : *files) fs::remove(file, failure);
+      fs::remove(name, failure); // a folder goes only if it is empty; what cannot be removed stays
+    }
     if (fs::exists(fs::symlink_status(name, failure)) && lock != LockState::held) kept.push_back(name);
   }
   return kept;
@@ -277,16 +269,6 @@ void sync_folder_of(fs::path const& file) {
   if (!is_synced(folder.number())) fail_to_write(file, errno);
 }
 
-namespace {
-
-/// True if a path exists and is neither a regular file nor a folder.
-bool is_special(fs::path const& path) {
-  std::error_code error;
-  return fs::exists(path, error) && !fs::is_regular_file(path, error) && !fs::is_directory(path, error);
-}
-
-} // namespace
-
 fs::path target_of(fs::path path) {
   constexpr int max_links = 40; // the limit of Linux
   if (path.empty()) throw UsageError("the name of an output is empty");
@@ -312,25 +294,24 @@ OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears =
     throw UsageError(fmt::format("{} is a folder, expected the name of a file to write", path_.string()));
   }
   if (is_in_folder_) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    direct_ = Descriptor(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   } else if (is_special(path_)) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    direct_ = Descriptor(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
   } else {
     partial_ = std::make_unique<PartialOutput>(path_, PartialOutput::Kind::file);
-    descriptor_ = partial_->descriptor();
   }
-  if (descriptor_ < 0) fail_to_write(path_, errno);
+  if (descriptor() < 0) fail_to_write(path_, errno);
 }
 
-OutputFile::~OutputFile() {
-  if (!partial_ && descriptor_ >= 0) close(descriptor_);
-}
+OutputFile::~OutputFile() = default;
+
+int OutputFile::descriptor() const { return partial_ ? partial_->descriptor() : direct_.number(); }
 
 fs::path const& OutputFile::partial_path() const { return partial_ ? partial_->name() : path_; }
 
 void OutputFile::write(std::string_view bytes) {
   VARVE_REQUIRE(!is_committed_, "an output file is written after its commit");
-  if (!write_all(descriptor_, bytes)) fail_to_write(path_, errno);
+  if (!write_all(descriptor(), bytes)) fail_to_write(path_, errno);
   num_bytes_ += bytes.size();
 }
 
@@ -355,7 +336,7 @@ void OutputFile::commit(std::function<bool(fs::path const&)> const& are_in) {
 
 void OutputFile::require_all_bytes() const {
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0) fail_to_write(path_, errno);
+  if (fstat(descriptor(), &status) != 0) fail_to_write(path_, errno);
   if (static_cast<std::uint64_t>(status.st_size) == num_bytes_) return;
   throw ResourceError(fmt::format("{} cannot be written: it has {} bytes after {} were written; its disk or file "
                                   "system lost some",
@@ -365,8 +346,8 @@ void OutputFile::require_all_bytes() const {
 void OutputFile::appear() {
   VARVE_REQUIRE(!std::exchange(is_committed_, true), "an output file is committed twice");
   if (partial_) return partial_->appear();
-  if (is_in_folder_ && fsync(descriptor_) != 0) fail_to_write(path_, errno);
-  if (close(std::exchange(descriptor_, -1)) != 0) fail_to_write(path_, errno);
+  if (is_in_folder_ && fsync(direct_.number()) != 0) fail_to_write(path_, errno);
+  if (close(direct_.release()) != 0) fail_to_write(path_, errno);
 }
 
 Descriptor open_temporary_file(fs::path const& folder) {

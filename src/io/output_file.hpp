@@ -65,13 +65,14 @@ public:
   std::filesystem::path const& partial_path() const;
 
 private:
+  int descriptor() const;
   void require_all_bytes() const;
   void appear();
 
   std::filesystem::path path_;
   std::unique_ptr<PartialOutput> partial_; ///< null if the file is written directly
-  int descriptor_ = -1;
-  std::uint64_t num_bytes_ = 0; ///< given to write()
+  Descriptor direct_{-1};                  ///< for a file that is
+  std::uint64_t num_bytes_ = 0;            ///< given to write()
   bool is_in_folder_ = false;
   bool is_committed_ = false;
 };
@@ -101,7 +102,6 @@ public:
   /// Makes the folder appear under its name. Throws as OutputFile::commit does.
   void commit();
 
-  std::filesystem::path const& path() const { return path_; }
   std::filesystem::path const& partial_path() const;
 
 private:

@@ -30,7 +30,10 @@ struct OpenSampleFile {
     auto const& description = file.description();
     auto const [num_samples, num_neurons] = container::shape_in(description, place);
     if (description.contains("first_sample")) first_sample = container::count_in(description, "first_sample", place);
-    require_countable_numbers(num_samples, place);
+    constexpr auto largest = std::numeric_limits<SampleIndex>::max(); // numbers count from 1, too
+    if (capped_add(first_sample, num_samples) >= largest)
+      throw InputError(fmt::format("{}: found {} as the number of the first of {} samples, expected no more than {}",
+                                   place, first_sample, num_samples, largest - 1 - num_samples));
     samples.emplace(file, "samples", num_samples, num_neurons);
     if (file.has("labels")) labels = &file.list("labels", {NumberType::u32}, num_samples);
     if (description.contains("targets")) {
@@ -54,15 +57,6 @@ struct OpenSampleFile {
     throw InputError(fmt::format("{} has no targets, expected the arrays \"targets.*\" with the wanted outputs of each "
                                  "sample (varve convert --targets adds them)",
                                  file.path().string()));
-  }
-
-private:
-  /// Throws InputError unless all sample numbers fit in 64 bits, counted from 0 and from 1.
-  void require_countable_numbers(std::uint64_t num_samples, std::string const& place) const {
-    constexpr auto largest = std::numeric_limits<SampleIndex>::max();
-    if (capped_add(first_sample, num_samples) < largest) return;
-    throw InputError(fmt::format("{}: found {} as the number of the first of {} samples, expected no more than {}",
-                                 place, first_sample, num_samples, largest - 1 - num_samples));
   }
 };
 

@@ -19,22 +19,17 @@ namespace {
 
 constexpr std::size_t numbers_at_once = std::size_t{1} << 18U;
 
-/// Numbers in another type that holds all of them, by all host threads.
+/// The bytes of numbers in another type that holds all of them, by all host threads.
 template <class To, class From>
-std::vector<To> converted(std::vector<From> const& numbers) {
-  std::vector<To> narrow(numbers.size());
+std::vector<char> bytes_as(std::vector<From> const& numbers) {
+  std::vector<char> bytes(numbers.size() * sizeof(To));
+  auto* const narrow = reinterpret_cast<To*>(bytes.data());
   for_each_on_host_threads((numbers.size() + numbers_at_once - 1) / numbers_at_once, [&](std::size_t part) {
     auto const last = std::min(numbers.size(), (part + 1) * numbers_at_once);
     for (auto number = part * numbers_at_once; number < last; ++number)
       narrow[number] = static_cast<To>(numbers[number]);
   });
-  return narrow;
-}
-
-template <class Narrow, class Wide, class From>
-std::variant<std::vector<Narrow>, std::vector<Wide>> narrowed(std::vector<From> const& numbers, bool are_narrow) {
-  if (are_narrow) return converted<Narrow>(numbers);
-  return converted<Wide>(numbers);
+  return bytes;
 }
 
 } // namespace
@@ -129,42 +124,39 @@ std::optional<ReadySamples> StoredMatrix::ready_rows(std::uint64_t first, std::u
   return are_finite ? std::optional(std::move(samples)) : std::nullopt;
 }
 
-NarrowMatrix::NarrowMatrix(SparseMatrix const& matrix)
-    : pointers_{narrowed<std::uint32_t, std::uint64_t>(
-                    matrix.row_pointers, matrix.num_entries() <= std::numeric_limits<std::uint32_t>::max()),
-                {}},
-      indices_{narrowed<std::uint16_t, std::uint32_t>(matrix.column_indices, fit_narrow_columns(matrix.num_columns)),
-               {}},
-      values_{narrowed<float, double>(matrix.values, fit_float(matrix.values)), {}} {
-  auto const hash = [](auto& list) {
-    list.hashes = std::visit([](auto const& numbers) { return hashes_of(bytes_of(numbers)); }, list.numbers);
-  };
-  hash(pointers_);
-  hash(indices_);
-  hash(values_);
+template <class Narrow, class Wide>
+NarrowMatrix::List NarrowMatrix::list_of(std::vector<Wide> const& numbers, bool are_narrow) {
+  List list{are_narrow ? type_of<Narrow>() : type_of<Wide>(),
+            are_narrow ? bytes_as<Narrow>(numbers) : bytes_as<Wide>(numbers),
+            {}};
+  list.hashes = hashes_of(bytes_of(list.bytes));
+  return list;
 }
+
+NarrowMatrix::NarrowMatrix(SparseMatrix const& matrix)
+    : pointers_(list_of<std::uint32_t>(matrix.row_pointers,
+                                       matrix.num_entries() <= std::numeric_limits<std::uint32_t>::max())),
+      values_(list_of<float>(matrix.values, fit_float(matrix.values))),
+      indices_(list_of<std::uint16_t>(matrix.column_indices, fit_narrow_columns(matrix.num_columns))) {}
 
 Digest NarrowMatrix::identity() const {
   Sha256 all;
-  for (auto const* const hashes : {&pointers_.hashes, &indices_.hashes, &values_.hashes}) {
-    all.add(fmt::format("{};", hashes->size()));
-    all.add(bytes_of(*hashes));
+  for (auto const* const list : {&pointers_, &indices_, &values_}) {
+    all.add(fmt::format("{};", list->hashes.size()));
+    all.add(bytes_of(list->hashes));
   }
   return all.finish();
 }
 
 void NarrowMatrix::add_to(Writer& writer, std::string const& name) {
-  auto const add = [&](char const* part, auto& list) {
-    std::visit(
-        [&]<class Number>(std::vector<Number> const& numbers) {
-          writer.add(name + part, type_of<Number>(), {numbers.size()}, bytes_of(numbers), std::move(list.hashes));
-        },
-        list.numbers);
+  auto const add = [&](char const* part, List& list) {
+    writer.add(name + part, list.type, {list.bytes.size() / size_of(list.type)}, bytes_of(list.bytes),
+               std::move(list.hashes));
   };
-  if (pointers_.numbers.index() == 1) add(".pointers", pointers_); // the widest first, so that few need padding
-  if (values_.numbers.index() == 1) add(".values", values_);
-  if (pointers_.numbers.index() == 0) add(".pointers", pointers_);
-  if (values_.numbers.index() == 0) add(".values", values_);
+  for (std::size_t const size : {8, 4}) { // the widest first, so that few need padding
+    if (size_of(pointers_.type) == size) add(".pointers", pointers_);
+    if (size_of(values_.type) == size) add(".values", values_);
+  }
   add(".indices", indices_);
 }
 
@@ -186,7 +178,7 @@ void GrowingMatrix::append(SparseMatrix const& rows) {
   for (auto& pointer : pointers) pointer += num_entries_;
   pointers_.append(bytes_of(pointers));
   if (fit_narrow_columns(num_columns_)) {
-    indices_.append(bytes_of(converted<std::uint16_t>(rows.column_indices)));
+    indices_.append(bytes_of(bytes_as<std::uint16_t>(rows.column_indices)));
   } else {
     indices_.append(bytes_of(rows.column_indices));
   }
@@ -210,7 +202,7 @@ void GrowingMatrix::append_values(SparseMatrix const& rows) {
 
 template <class Number>
 void GrowingMatrix::append_as(std::vector<double> const& values) {
-  values_->append(bytes_of(converted<Number>(values)));
+  values_->append(bytes_of(bytes_as<Number>(values)));
 }
 
 /// Gives each of the first `count` entries the value that they share.
@@ -232,7 +224,7 @@ void GrowingMatrix::widen() {
   floats.for_each_part([&](std::string_view part) {
     std::vector<float> values(part.size() / sizeof(float));
     std::ranges::copy(part, reinterpret_cast<char*>(values.data()));
-    doubles.append(bytes_of(converted<double>(values)));
+    doubles.append(bytes_of(bytes_as<double>(values)));
   });
   floats = std::move(doubles);
   are_doubles_ = true;

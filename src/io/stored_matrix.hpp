@@ -14,7 +14,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace varve {
@@ -136,15 +135,16 @@ public:
   void add_to(Writer& writer, std::string const& name);
 
 private:
-  template <class... Numbers>
   struct List {
-    std::variant<std::vector<Numbers>...> numbers;
+    NumberType type;
+    std::vector<char> bytes;
     std::vector<Digest> hashes;
   };
 
-  List<std::uint32_t, std::uint64_t> pointers_;
-  List<std::uint16_t, std::uint32_t> indices_;
-  List<float, double> values_;
+  template <class Narrow, class Wide>
+  static List list_of(std::vector<Wide> const& numbers, bool are_narrow);
+
+  List pointers_, values_, indices_;
 };
 
 /// A sparse matrix that grows by rows.

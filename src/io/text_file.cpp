@@ -1,6 +1,7 @@
 #include "io/text_file.hpp"
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -12,14 +13,7 @@ namespace varve {
 
 std::string quote(std::string_view text) {
   constexpr std::size_t longest = 40;
-  std::string shown = "\"";
-  for (char const letter : text.substr(0, longest)) {
-    bool const is_printable = letter >= ' ' && letter <= '~';
-    shown += is_printable     ? std::string(1, letter)
-             : letter == '\t' ? "\\t"
-                              : fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(letter)));
-  }
-  return shown + (text.size() > longest ? "...\"" : "\"");
+  return fmt::format("\"{}{}\"", printable(text.substr(0, longest)), text.size() > longest ? "..." : "");
 }
 
 std::vector<std::string_view> words_of(std::string_view line) {

@@ -1,13 +1,15 @@
 #pragma once
 
-#include "io/byte_stream.hpp"
+#include "io/output_file.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,82 @@ std::vector<std::string_view> words_of(std::string_view line);
 /// Throws InputError "FILE:LINE: found FOUND, expected EXPECTED".
 [[noreturn]] void fail_at_line(std::filesystem::path const& path, std::size_t line, std::string_view found,
                                std::string_view expected);
+
+namespace compression {
+class Coder;
+}
+
+/// The compression formats that readers recognize and writers produce.
+enum class Compression { none, gzip, xz, zstd };
+
+/// The compression that the ending of a file name implies: .gz, .xz, .zst, else none.
+Compression compression_of_name(std::filesystem::path const& path);
+
+/// The file name ending of a compression: "", ".gz", ".xz" or ".zst".
+char const* ending_of(Compression compression);
+
+/// Reads the decompressed bytes of a file.
+class ByteSource {
+public:
+  virtual ~ByteSource() = default;
+
+  /// Fills the buffer and returns the number of bytes read, which is smaller than the buffer only at the end of the
+  /// file. Throws InputError, naming the file, if it is truncated or corrupt.
+  virtual std::size_t read(std::span<char> buffer) = 0;
+};
+
+/// Opens a plain, gzip, xz or zstd file, recognized by its first bytes. Concatenated compressed members are read as one
+/// stream. Throws InputError if the file is missing, a folder or unreadable, or if it ends within its first bytes
+/// although its name announces compression; ResourceError if memory lacks for the decompressor.
+std::unique_ptr<ByteSource> open_bytes(std::filesystem::path const& path);
+
+/// Writes text, compressed as the ending of PATH implies; the file appears on commit() or not at all.
+class TextWriter {
+public:
+  /// Throws as OutputFile does; UsageError in a build without liblzma for .xz; ResourceError if memory lacks for the
+  /// compressor.
+  explicit TextWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself);
+  ~TextWriter();
+
+  void write(std::string_view text);
+  void commit();
+
+private:
+  /// Writes the compressed form of the beginning of `text`, which it removes, or, if that is empty, of what the coder
+  /// holds back; true at the end of the stream.
+  bool compress(std::string_view& text);
+
+  OutputFile file_;
+  Compression compression_;
+  std::unique_ptr<compression::Coder> coder_; ///< null: the text is not compressed
+  std::vector<char> buffer_;
+};
+
+/// Writes formatted lines through a buffer of bounded size.
+class LineWriter {
+public:
+  explicit LineWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself) : file_(path, appears) {}
+
+  template <class... Values>
+  void write(fmt::format_string<Values const&...> line, Values const&... values) {
+    fmt::format_to(std::back_inserter(text_), line, values...);
+    if (text_.size() > 1 << 20) flush();
+  }
+
+  void commit() {
+    flush();
+    file_.commit();
+  }
+
+private:
+  void flush() {
+    file_.write({text_.data(), text_.size()});
+    text_.clear();
+  }
+
+  TextWriter file_;
+  fmt::memory_buffer text_;
+};
 
 /// A block of whole lines of a text file.
 struct TextBlock {

@@ -24,8 +24,6 @@
 namespace varve {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// The numbers of one line.
 struct Triple {
   std::array<std::uint64_t, 2> index{}; ///< both from 1
@@ -34,14 +32,13 @@ struct Triple {
 
 /// Parses any line: nullopt for a blank line or a comment. Throws InputError that says what is wrong with a malformed
 /// line.
-std::optional<Triple> parse_line(std::string_view line, TripleFormat const& format, fs::path const& path,
-                                 std::size_t number) {
+std::optional<Triple> parse_line(std::string_view line, TripleText const& source, std::size_t number) {
   auto const words = words_of(line);
   if (words.empty() || words[0].front() == '%' || words[0].front() == '#') return std::nullopt;
   if (words.size() != 3) {
-    fail_at_line(path, number,
+    fail_at_line(source.path, number,
                  fmt::format("{} column{} in {}", words.size(), words.size() == 1 ? "" : "s", quote(line)),
-                 fmt::format("3: {}, {}, {}", format.names[0], format.names[1], format.names[2]));
+                 fmt::format("3: {}, {}, {}", source.names[0], source.names[1], source.names[2]));
   }
   auto const read = [&](std::string_view word, auto& number_read) {
     auto const end = word.data() + word.size();
@@ -51,13 +48,13 @@ std::optional<Triple> parse_line(std::string_view line, TripleFormat const& form
   Triple triple;
   for (std::size_t position = 0; position < 2; ++position) {
     auto& index = triple.index[position];
-    if (!read(words[position], index) || index < 1 || index > format.largest[position]) {
-      fail_at_line(path, number, fmt::format("{} {}", format.names[position], quote(words[position])),
-                   fmt::format("a number from 1 to {}", format.largest[position]));
+    if (!read(words[position], index) || index < 1 || index > source.largest[position]) {
+      fail_at_line(source.path, number, fmt::format("{} {}", source.names[position], quote(words[position])),
+                   fmt::format("a number from 1 to {}", source.largest[position]));
     }
   }
   if (!read(words[2], triple.value) || !std::isfinite(triple.value)) {
-    fail_at_line(path, number, fmt::format("{} {}", format.names[2], quote(words[2])), "a finite number");
+    fail_at_line(source.path, number, fmt::format("{} {}", source.names[2], quote(words[2])), "a finite number");
   }
   return triple;
 }
@@ -65,8 +62,8 @@ std::optional<Triple> parse_line(std::string_view line, TripleFormat const& form
 /// Fast path for regular lines: three numbers separated by single tabs or blanks. All other lines go to parse_line.
 class LineScanner {
 public:
-  LineScanner(std::string_view text, TripleFormat const& format)
-      : cursor_(text.data()), end_(text.data() + text.size()), largest_(format.largest) {}
+  LineScanner(std::string_view text, TripleText const& source)
+      : cursor_(text.data()), end_(text.data() + text.size()), largest_(source.largest) {}
 
   bool at_end() const { return cursor_ == end_; }
 
@@ -127,29 +124,16 @@ private:
   double last_value_ = 0.0;
 };
 
-/// Consecutive entries of a text that belong to one row.
-struct Run {
-  std::uint64_t row = 0; ///< from 0, counted from the first wanted row
-  std::uint64_t num_entries = 0;
-};
-
-/// The entries of one block of text, in the order of the text.
-struct TripleBlock {
-  std::vector<Run> runs;
-  std::vector<NeuronIndex> columns;
-  std::vector<double> values; ///< one per entry, or exactly one shared by all
-  std::uint64_t largest_row = 0;
-};
-
 /// Memory of a block and of the part of the matrix built from it.
 std::size_t bytes_of(TripleBlock const& block) {
   auto const entries = block.columns.size() * sizeof(NeuronIndex) + block.values.size() * sizeof(double);
-  return block.runs.size() * sizeof(Run) + 2 * entries;
+  return block.runs.size() * sizeof(TripleBlock::Run) + 2 * entries;
 }
 
 /// Moves the leading entries of a block with rows below `row` out of the block.
 TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
-  auto const end_of_runs = std::ranges::find_if(block.runs, [&](Run const& run) { return run.row >= row; });
+  auto const end_of_runs =
+      std::ranges::find_if(block.runs, [&](TripleBlock::Run const& run) { return run.row >= row; });
   TripleBlock taken;
   std::uint64_t num_entries = 0;
   for (auto run = block.runs.begin(); run != end_of_runs; ++run) num_entries += run->num_entries;
@@ -165,74 +149,44 @@ TripleBlock take_rows_below(TripleBlock& block, std::uint64_t row) {
   return taken;
 }
 
-/// Collects triples as runs of rows; stores a single value as long as all are equal.
-class BlockBuilder {
-public:
-  BlockBuilder(TripleFormat const& format, WantedRows const& wanted)
-      : row_position_(format.row_position),
-        drops_zeros_(format.drops_zeros),
-        first_row_(wanted.first),
-        last_row_(wanted.last.value_or(std::numeric_limits<std::uint64_t>::max())) {}
+std::uint64_t first_row(TripleText const& source) { return source.wanted ? source.wanted->first : 0; }
 
-  void add(Triple const& triple) {
-    auto const row = triple.index[row_position_] - 1;
-    block_.largest_row = std::max(block_.largest_row, row + 1);
-    if (row < first_row_ || row >= last_row_ || (drops_zeros_ && triple.value == 0.0)) return;
-    if (block_.runs.empty() || block_.runs.back().row != row - first_row_) block_.runs.push_back({row - first_row_, 0});
-    ++block_.runs.back().num_entries;
-    add_value(triple.value);
-    block_.columns.push_back(static_cast<NeuronIndex>(triple.index[1 - row_position_] - 1));
-  }
+/// The row after the last row of the matrix, if `largest_row` is the largest row index of the text, from 1.
+std::uint64_t last_row(TripleText const& source, std::uint64_t largest_row) {
+  return source.wanted ? source.wanted->second : largest_row;
+}
 
-  TripleBlock take() { return std::move(block_); }
-
-private:
-  /// Call before the column of the same entry is stored.
-  void add_value(double value) {
-    if (all_equal_) {
-      if (block_.columns.empty()) block_.values = {value};
-      if (same_bits(block_.values[0], value)) return;
-      all_equal_ = false;
-      block_.values.assign(block_.columns.size(), double(block_.values[0]));
-    }
-    block_.values.push_back(value);
-  }
-
-  TripleBlock block_;
-  std::size_t row_position_;
-  bool drops_zeros_;
-  std::uint64_t first_row_;
-  std::uint64_t last_row_;
-  bool all_equal_ = true;
-};
-
-TripleBlock parse_block(TextBlock const& text, TripleFormat const& format, WantedRows const& wanted,
-                        fs::path const& path) {
-  BlockBuilder builder(format, wanted);
-  LineScanner scanner(text.text, format);
+TripleBlock parse_block(TextBlock const& text, TripleText const& source) {
+  TripleBlock block;
+  auto const first = first_row(source);
+  auto const last = last_row(source, std::numeric_limits<std::uint64_t>::max());
+  auto const add = [&, position = source.row_position, drops_zeros = source.drops_zeros](Triple const& triple) {
+    auto const row = triple.index[position] - 1;
+    block.largest_row = std::max(block.largest_row, row + 1);
+    if (row < first || row >= last || (drops_zeros && triple.value == 0.0)) return;
+    block.add(static_cast<NeuronIndex>(row - first), static_cast<NeuronIndex>(triple.index[1 - position] - 1),
+              triple.value);
+  };
+  LineScanner scanner(text.text, source);
   Triple triple;
   for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
     if (scanner.scan(triple)) {
-      builder.add(triple);
-    } else if (auto const careful = parse_line(scanner.take_line(), format, path, line)) {
-      builder.add(*careful);
+      add(triple);
+    } else if (auto const careful = parse_line(scanner.take_line(), source, line)) {
+      add(*careful);
     }
   }
-  return builder.take();
+  return block;
 }
 
 /// Parses a text, several blocks at a time. While they are parsed, another thread reads and inflates the next ones.
 class BlockParser {
 public:
-  /// With `parallel`, blocks are parsed on all host threads. If `expected` is given, throws InputError unless it holds
-  /// the checksums of all blocks of the text.
-  BlockParser(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, bool parallel,
-              std::optional<std::vector<std::uint64_t>> expected = std::nullopt)
-      : path_(path),
-        format_(format),
-        wanted_(wanted),
-        reader_(std::make_unique<TextReader>(path_)),
-        num_threads_(parallel ? num_host_threads() : 1),
+  /// If `expected` is given, throws InputError unless it holds the checksums of all blocks of the text.
+  explicit BlockParser(TripleText source, std::optional<std::vector<std::uint64_t>> expected = std::nullopt)
+      : source_(std::move(source)),
+        reader_(std::make_unique<TextReader>(source_.path)),
+        num_threads_(source_.is_parallel ? num_host_threads() : 1),
         expected_(std::move(expected)) {}
 
   /// Parses the next blocks; returns none at the end of the file.
@@ -248,7 +202,7 @@ public:
       auto& sum = sums_[first + number];
       sum = checksum(texts[number].text);
       if (expected_ && (first + number >= expected_->size() || (*expected_)[first + number] != sum)) fail_changed();
-      blocks[number] = parse_block(texts[number], format_, wanted_, path_);
+      blocks[number] = parse_block(texts[number], source_);
     });
     parsed_ = std::move(texts);
     return blocks;
@@ -285,12 +239,10 @@ private:
 
   [[noreturn]] void fail_changed() const {
     throw InputError(fmt::format("{} changed while it was read: its second reading gave another text than its first",
-                                 path_.string()));
+                                 source_.path.string()));
   }
 
-  fs::path path_;
-  TripleFormat format_;
-  WantedRows wanted_;
+  TripleText source_;
   std::unique_ptr<TextReader> reader_; ///< stays in its place, because another thread uses it
   std::uint64_t num_bytes_ = 0;
   std::size_t num_threads_;
@@ -302,16 +254,11 @@ private:
   std::future<Texts> ahead_; ///< the blocks after those that are parsed; last, so that it ends before what it uses
 };
 
-/// The row after the last row of the matrix, if `largest_row` is the largest row index of the text, from 1.
-std::uint64_t last_row(WantedRows const& wanted, std::uint64_t largest_row) {
-  return wanted.last.value_or(std::max(largest_row, wanted.first));
-}
-
-/// Counts what blocks hold, and compares the number of rows and entries with the length of the text, so that a short
-/// text cannot demand much memory.
+/// Counts what blocks hold, compares the number of rows and entries with the length of the text, so that a short text
+/// cannot demand much memory, and finds the first row that is followed by a lower row.
 class Extent {
 public:
-  Extent(WantedRows const& wanted, std::size_t num_columns) : wanted_(wanted), num_columns_(num_columns) {}
+  explicit Extent(TripleText const& source) : source_(source) {}
 
   void look_at(TripleBlock const& block) {
     largest_row_ = std::max(largest_row_, block.largest_row);
@@ -321,65 +268,64 @@ public:
     num_entries_ += block.columns.size();
   }
 
+  void look_at_order(TripleBlock const& block) {
+    for (auto const& run : block.runs) {
+      if (run.row < last_row_ && !descent_) descent_ = {last_row_, run.row};
+      last_row_ = run.row;
+    }
+  }
+
   std::uint64_t largest_row() const { return largest_row_; }
   /// Of the wanted rows as samples.
   SampleFacts facts() const {
-    return {last_row(wanted_, largest_row_) - wanted_.first, num_columns_, num_entries_, wanted_.first, has_one_value_};
+    auto const first = first_row(source_);
+    return {last_row(source_, largest_row_) - first, source_.num_columns(), num_entries_, first, has_one_value_};
   }
 
   /// True if there are more entries than distinct (row, column) pairs so far, so that some pair occurs twice.
-  bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, num_columns_); }
+  bool is_overfull() const { return num_entries_ > capped_multiply(largest_row_, source_.num_columns()); }
 
   /// Throws InputError if the text is too short for its number of rows: rows cost memory even if they are empty.
-  void require_filled(fs::path const& path, TripleFormat const& format, std::uint64_t num_bytes) const {
+  void require_filled(std::uint64_t num_bytes) const {
     constexpr std::uint64_t always_taken = std::uint64_t{1} << 21;
     auto const most = std::max(always_taken, num_bytes / 2);
     auto const num_rows = facts().num_samples;
     if (num_rows <= most) return;
     throw InputError(fmt::format("{}: found a text of {} bytes for {} rows ({} numbers), expected no more than {} rows",
-                                 path.string(), num_bytes, num_rows, format.names[format.row_position], most));
+                                 source_.path.string(), num_bytes, num_rows, row_name(), most));
+  }
+
+  /// Throws InputError if a row was followed by a lower one.
+  void require_ascending() const {
+    if (!descent_) return;
+    auto const number = first_row(source_) + 1; // of the first row
+    throw InputError(fmt::format("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
+                                 "to be sorted in memory",
+                                 source_.path.string(), row_name(), number + descent_->second, row_name(),
+                                 number + descent_->first));
   }
 
 private:
-  WantedRows wanted_;
-  std::size_t num_columns_;
+  std::string_view row_name() const { return source_.names[source_.row_position]; }
+
+  TripleText const& source_;
   std::uint64_t largest_row_ = 0;
   std::uint64_t num_entries_ = 0;
   double first_value_ = 0.0;
   bool has_one_value_ = true; ///< all entries so far have the same value
-};
-
-/// Finds the first row that is followed by a lower row.
-class OrderCheck {
-public:
-  void look_at(TripleBlock const& block) {
-    for (auto const& run : block.runs) {
-      if (run.row < last_ && !descent_) descent_ = {last_, run.row};
-      last_ = run.row;
-    }
-  }
-
-  void require_ascending(fs::path const& path, TripleFormat const& format, WantedRows const& wanted) const {
-    if (!descent_) return;
-    auto const& name = format.names[format.row_position];
-    throw InputError(fmt::format("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
-                                 "to be sorted in memory",
-                                 path.string(), name, wanted.first + descent_->second + 1, name,
-                                 wanted.first + descent_->first + 1));
-  }
-
-private:
-  std::uint64_t last_ = 0;
-  std::optional<std::pair<std::uint64_t, std::uint64_t>> descent_; ///< the row and the lower row after it
+  NeuronIndex last_row_ = 0;
+  std::optional<std::pair<NeuronIndex, NeuronIndex>> descent_; ///< the row and the lower row after it
 };
 
 bool share_one_value(std::vector<TripleBlock> const& blocks) {
-  Extent extent({}, 0);
+  TripleText const any;
+  Extent extent(any);
   for (auto const& block : blocks) extent.look_at(block);
   return extent.facts().has_one_value;
 }
 
-/// Builds a matrix from the entries of all blocks, in the order of the text; frees each block once it is copied.
+} // namespace
+
 SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns) {
   SparseMatrix matrix;
   matrix.num_rows = num_rows;
@@ -417,7 +363,27 @@ SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, 
   return matrix;
 }
 
-/// Sorts all rows; returns the first row that contains a column twice.
+namespace {
+
+/// Sorts the entries of a row of a matrix by column.
+void sort_row(SparseMatrix& matrix, std::size_t row) {
+  auto const begin = matrix.row_pointers[row];
+  auto const size = matrix.row_size(row);
+  auto* const columns = matrix.column_indices.data() + begin;
+  if (std::is_sorted(columns, columns + size)) return;
+  if (matrix.is_iso()) {
+    std::sort(columns, columns + size);
+    return;
+  }
+  auto* const values = matrix.values.data() + begin;
+  std::vector<std::pair<NeuronIndex, double>> entries(size);
+  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
+  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
+  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
+}
+
+} // namespace
+
 std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   std::size_t const rows_per_call = parallel ? 1024 : std::max<std::size_t>(matrix.num_rows, 1);
   std::atomic<std::size_t> first_bad{matrix.num_rows};
@@ -435,87 +401,65 @@ std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   return first_bad.load();
 }
 
+namespace {
+
 /// Reads the file again to report the line that repeats a pair of this row, which counts from 1.
-[[noreturn]] void fail_repeated(fs::path const& path, TripleFormat const& format, std::uint64_t row) {
-  TextReader reader(path);
-  TextBlock text;
+[[noreturn]] void fail_repeated(TripleText const& source, std::uint64_t row) {
   std::vector<std::uint64_t> seen;
-  while (reader.next(text)) {
-    LineScanner scanner(text.text, format);
-    for (std::size_t line = text.first_line; !scanner.at_end(); ++line) {
-      auto const triple = parse_line(scanner.take_line(), format, path, line);
-      if (!triple || triple->index[format.row_position] != row) continue;
-      if (format.drops_zeros && triple->value == 0.0) continue;
-      auto const column = triple->index[1 - format.row_position];
-      if (std::ranges::find(seen, column) != seen.end()) {
-        fail_at_line(path, line,
-                     fmt::format("{} {}, {} {} a second time", format.names[0], triple->index[0], format.names[1],
-                                 triple->index[1]),
-                     "each pair once");
-      }
-      seen.push_back(column);
-    }
-  }
-  fail_at_line(path, 1, "a file that changes while it is read", "one that stays as it is");
+  for_each_line(source.path, [&](std::string_view text, std::size_t line) {
+    auto const triple = *parse_line(text, source, line);
+    bool const is_stored = !source.drops_zeros || triple.value != 0.0;
+    if (!is_stored || triple.index[source.row_position] != row) return true;
+    auto const column = triple.index[1 - source.row_position];
+    if (std::ranges::find(seen, column) != seen.end())
+      fail_at_line(
+          source.path, line,
+          fmt::format("{} {}, {} {} a second time", source.names[0], triple.index[0], source.names[1], triple.index[1]),
+          "each pair once");
+    seen.push_back(column);
+    return true;
+  });
+  fail_at_line(source.path, 1, "a file that changes while it is read", "one that stays as it is");
 }
 
-/// Builds the matrix of all blocks of a text, or of all that hold the wanted rows, [first, last). With `parallel`, rows
-/// are sorted on all host threads. Throws InputError with the line if a pair is given twice; the file is then read
-/// again.
-SparseMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, fs::path const& path, TripleFormat const& format,
-                              std::size_t num_columns, std::uint64_t first, std::uint64_t last, bool parallel) {
-  auto matrix = gather_rows(std::move(blocks), last - first, num_columns);
-  if (auto const row = sort_rows(matrix, parallel)) fail_repeated(path, format, first + *row + 1);
+/// Builds the matrix of all blocks of a text, or of all that hold the wanted rows, [first, last). Throws InputError
+/// with the line if a pair is given twice; the file is then read again.
+SparseMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, TripleText const& source, std::uint64_t first,
+                              std::uint64_t last) {
+  auto matrix = gather_rows(std::move(blocks), last - first, source.num_columns());
+  if (auto const row = sort_rows(matrix, source.is_parallel)) fail_repeated(source, first + *row + 1);
   return matrix;
 }
 
 } // namespace
 
-void sort_row(SparseMatrix& matrix, std::size_t row) {
-  auto const begin = matrix.row_pointers[row];
-  auto const size = matrix.row_size(row);
-  auto* const columns = matrix.column_indices.data() + begin;
-  if (std::is_sorted(columns, columns + size)) return;
-  if (matrix.is_iso()) {
-    std::sort(columns, columns + size);
-    return;
-  }
-  auto* const values = matrix.values.data() + begin;
-  std::vector<std::pair<NeuronIndex, double>> entries(size);
-  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
-  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
-  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
-}
-
-TripleScan read_triples(fs::path const& path, TripleFormat const& format, std::size_t num_columns,
-                        WantedRows const& wanted, bool parallel, std::optional<std::size_t> max_bytes) {
+TripleScan read_triples(TripleText const& source, std::optional<std::size_t> max_bytes) {
   auto const bytes = max_bytes.value_or(std::numeric_limits<std::size_t>::max());
-  OrderCheck order;
   std::vector<TripleBlock> kept;
   std::size_t needed = 0;
-  BlockParser parser(path, format, wanted, parallel);
-  Extent extent(wanted, num_columns);
+  BlockParser parser(source);
+  Extent extent(source);
   for (auto blocks = parser.next(); !blocks.empty() && !extent.is_overfull(); blocks = parser.next()) {
     for (auto& block : blocks) {
-      if (max_bytes) order.look_at(block);
       extent.look_at(block);
+      if (max_bytes) extent.look_at_order(block);
       needed += bytes_of(block);
       if (needed <= bytes) kept.push_back(std::move(block));
     }
     if (needed > bytes) kept = {};
   }
-  extent.require_filled(path, format, parser.num_bytes());
+  extent.require_filled(parser.num_bytes());
   auto const facts = extent.facts();
   TripleScan scan{std::nullopt, extent.largest_row(), facts, parser.take_sums()};
   auto const fits = capped_add(needed, capped_multiply(facts.num_samples, 2 * sizeof(EdgeOffset))) <= bytes;
   if (fits || (extent.is_overfull() && needed <= bytes)) {
-    scan.whole = matrix_of_blocks(std::move(kept), path, format, num_columns, wanted.first,
-                                  last_row(wanted, scan.largest_row), parallel);
+    scan.whole = matrix_of_blocks(std::move(kept), source, facts.first_sample, last_row(source, scan.largest_row));
   } else if (extent.is_overfull()) {
     throw InputError(fmt::format("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
-                                 path.string(), facts.num_entries - 1, extent.largest_row(), num_columns));
+                                 source.path.string(), facts.num_entries - 1, extent.largest_row(),
+                                 source.num_columns()));
   } else {
-    order.require_ascending(path, format, wanted);
+    extent.require_ascending();
   }
   return scan;
 }
@@ -525,11 +469,8 @@ namespace {
 /// Reads the rows of a text that is too large for memory, part by part.
 class TripleReader final : public SampleReader {
 public:
-  TripleReader(fs::path const& path, TripleFormat const& format, WantedRows const& wanted, TripleScan&& scan)
-      : SampleReader(scan.facts),
-        path_(path),
-        format_(format),
-        parser_(path, format, wanted, true, std::move(scan.sums)) {}
+  TripleReader(TripleText const& source, TripleScan&& scan)
+      : SampleReader(scan.facts), source_(source), parser_(source, std::move(scan.sums)) {}
 
   SampleBatch read(std::size_t first, std::size_t last) override {
     std::vector<TripleBlock> part;
@@ -538,27 +479,24 @@ public:
       if (ahead_.empty()) break;
       take_rows_below(ahead_.front(), first);
       part.push_back(take_rows_below(ahead_.front(), last));
-      for (auto& run : part.back().runs) run.row -= first;
+      for (auto& run : part.back().runs) run.row -= static_cast<NeuronIndex>(first);
       is_complete = !ahead_.front().runs.empty();
       if (!is_complete) ahead_.pop_front();
     }
     auto const begin = first_sample() + first;
-    return SampleSet{
-        matrix_of_blocks(std::move(part), path_, format_, num_neurons(), begin, begin + last - first, true), begin};
+    return SampleSet{matrix_of_blocks(std::move(part), source_, begin, begin + last - first), begin};
   }
 
 private:
-  fs::path path_;
-  TripleFormat format_;
+  TripleText source_;
   BlockParser parser_;
   std::deque<TripleBlock> ahead_; ///< parsed but not yet returned
 };
 
 } // namespace
 
-std::unique_ptr<SampleReader> open_triples(fs::path const& path, TripleFormat const& format, WantedRows const& wanted,
-                                           TripleScan&& scan) {
-  return std::make_unique<TripleReader>(path, format, wanted, std::move(scan));
+std::unique_ptr<SampleReader> open_triples(TripleText const& source, TripleScan&& scan) {
+  return std::make_unique<TripleReader>(source, std::move(scan));
 }
 
 } // namespace varve

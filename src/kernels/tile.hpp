@@ -16,7 +16,7 @@ template <class Scalar_, int PackWidth, int PacksPerLane, int NumLanes>
 struct TileShape {
   using Scalar = Scalar_;
   using PackType = Pack<Scalar, PackWidth>;
-  using Seen = SeenBits<Scalar, PackWidth>;
+  using Seen = LaneIntegers<Scalar, PackWidth>;
   static constexpr int pack_width = PackWidth;
   static constexpr int packs_per_lane = PacksPerLane;
   static constexpr int num_lanes = NumLanes;

@@ -30,8 +30,8 @@ public:
     for (int pack = 0, next = 0; pack < Tile::packs_per_lane; ++pack) {
       int& count = counts_[pack];
       for (count = 0; next < num_kept && kept(next) < (pack + 1) * width; ++next)
-        orders_[pack].from[count++] = kept(next) - pack * width;
-      for (int i = count; i < width; ++i) orders_[pack].from[i] = 0;
+        orders_[pack].lane[count++] = kept(next) - pack * width;
+      for (int i = count; i < width; ++i) orders_[pack].lane[i] = 0;
     }
   }
 
@@ -47,7 +47,7 @@ public:
   }
 
 private:
-  LaneOrder<Scalar, width> orders_[Tile::packs_per_lane];
+  LaneIntegers<Scalar, width> orders_[Tile::packs_per_lane];
   int counts_[Tile::packs_per_lane];
 };
 

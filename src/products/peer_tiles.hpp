@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "core/host_threads.hpp"
 #include "core/machine_memory.hpp"
 #include "products/product_schedule.hpp"

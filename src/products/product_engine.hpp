@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/backend.hpp"
-#include "core/device_numbers.hpp"
+#include "core/device_memory.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "core/runtime.hpp"

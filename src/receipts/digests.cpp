@@ -98,6 +98,14 @@ Digest row_digest(std::string_view kind, SampleIndex sample, std::span<EdgeOffse
   return leaf_digest(kind, sample, kept_neurons, kept_numbers);
 }
 
+/// digest_of(number) for all numbers below `count`, by all host threads.
+template <class DigestOf>
+std::vector<Digest> digests_of_each(std::size_t count, DigestOf const& digest_of) {
+  std::vector<Digest> digests(count);
+  for_each_on_host_threads(count, [&](std::size_t number) { digests[number] = digest_of(number); });
+  return digests;
+}
+
 /// The digest of an inner node.
 Digest node_digest(Digest const& left, Digest const& right) {
   NumberHash hash("\x01");
@@ -135,19 +143,15 @@ Layer DigestedNetwork::layer(std::size_t number) const {
 }
 
 Digest DigestedNetwork::digest() const {
-  std::vector<Digest> layers(num_layers());
-  for_each_on_host_threads(layers.size(), [&](std::size_t number) {
+  return network_digest(digests_of_each(num_layers(), [&](std::size_t number) {
     if (!digests_[number]) static_cast<void>(layer(number));
-    layers[number] = *digests_[number];
-  });
-  return network_digest(layers);
+    return *digests_[number];
+  }));
 }
 
 std::vector<Digest> layer_digests(Network const& network) {
-  std::vector<Digest> layers(network.num_layers());
-  for_each_on_host_threads(layers.size(),
-                           [&](std::size_t number) { layers[number] = layer_digest(network.layers()[number]); });
-  return layers;
+  return digests_of_each(network.num_layers(),
+                         [&](std::size_t number) { return layer_digest(network.layers()[number]); });
 }
 
 Digest network_digest(std::vector<Digest> const& layers) {
@@ -158,34 +162,28 @@ Digest network_digest(std::vector<Digest> const& layers) {
 }
 
 Digest network_digest(NetworkSource const& network) {
-  std::vector<Digest> layers(network.num_layers());
-  for_each_on_host_threads(layers.size(),
-                           [&](std::size_t number) { layers[number] = layer_digest(network.layer(number)); });
-  return network_digest(layers);
+  return network_digest(
+      digests_of_each(network.num_layers(), [&](std::size_t number) { return layer_digest(network.layer(number)); }));
 }
 
 std::vector<Digest> moment_digests(OptimizerState const& state) {
-  std::vector<Digest> layers(state.layers.size());
-  for_each_on_host_threads(layers.size(), [&](std::size_t number) {
+  return digests_of_each(state.layers.size(), [&](std::size_t number) {
     auto const& weights = state.layers[number].weights;
     auto const& bias = state.layers[number].bias;
     NumberHash hash("varve moments 1\n");
     hash.add(std::uint64_t{weights.size()});
     for (auto const* const moments : {&weights, &bias})
       for (auto const& moment : *moments) hash.add_each(moment, moment.size());
-    layers[number] = hash.finish();
+    return hash.finish();
   });
-  return layers;
 }
 
 Digest answers_digest(Answers const& answers, SampleIndex first_sample) {
   if (!answers.are_labels()) {
-    std::vector<Digest> targets(answers.num_samples());
-    for_each_on_host_threads(targets.size(), [&](std::size_t row) {
-      targets[row] = row_digest("\0varve target 1\n"sv, first_sample + row, answers.values.row_pointers, row,
-                                answers.values.column_indices.data(), answers.values.values);
-    });
-    return root_of(targets);
+    return root_of(digests_of_each(answers.num_samples(), [&](std::size_t row) {
+      return row_digest("\0varve target 1\n"sv, first_sample + row, answers.values.row_pointers, row,
+                        answers.values.column_indices.data(), answers.values.values);
+    }));
   }
   NumberHash hash("varve labels 1\n");
   hash.add(std::uint64_t{answers.labels.size()});
@@ -218,11 +216,9 @@ std::vector<Digest> input_digests(SampleBatch const& samples) {
 }
 
 std::vector<Digest> output_digests(SampleSet const& activations) {
-  std::vector<Digest> digests(activations.num_samples());
-  for_each_on_host_threads(digests.size(), [&](std::size_t row) {
-    digests[row] = output_digest(activations.matrix, row, activations.first_sample + row);
+  return digests_of_each(activations.num_samples(), [&](std::size_t row) {
+    return output_digest(activations.matrix, row, activations.first_sample + row);
   });
-  return digests;
 }
 
 Digest output_digest(SparseMatrix const& activations, std::size_t row, SampleIndex number) {

@@ -1,6 +1,5 @@
 #include "receipts/inference_receipt.hpp"
 
-#include "core/error.hpp"
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"

@@ -1,6 +1,5 @@
 #include "receipts/receipt_members.hpp"
 
-#include "core/error.hpp"
 #include "io/json_text.hpp"
 #include "io/text_file.hpp"
 

@@ -1,6 +1,6 @@
 #include "apps/shared_folder.hpp"
-#include "io/byte_stream.hpp"
 #include "io/container.hpp"
+#include "io/text_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

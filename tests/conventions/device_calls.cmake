@@ -1,4 +1,4 @@
-# What waits for the whole device is in core/beside_recordings.hpp alone, because no thread may record launches meanwhile: Kokkos's
+# What waits for the whole device is in core/device_stream.hpp alone, because no thread may record launches meanwhile: Kokkos's
 # fence of everything, and its copies without an execution space, which begin and end with such a fence.
 #   cmake -DSOURCE_DIR=<top level> -P device_calls.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -7,7 +7,7 @@ set(num_copies 0)
 set(violations)
 file(GLOB_RECURSE files RELATIVE ${SOURCE_DIR} ${SOURCE_DIR}/src/*.hpp ${SOURCE_DIR}/src/*.cpp ${SOURCE_DIR}/src/*.in
      ${SOURCE_DIR}/python/src/*.hpp ${SOURCE_DIR}/python/src/*.cpp)
-list(REMOVE_ITEM files src/core/beside_recordings.hpp)
+list(REMOVE_ITEM files src/core/device_stream.hpp)
 foreach(file IN LISTS files)
   file(READ ${SOURCE_DIR}/${file} text)
   string(REGEX MATCHALL "Kokkos::deep_copy\\([^,]*," copies "${text}")
@@ -21,7 +21,7 @@ foreach(file IN LISTS files)
   string(REGEX MATCHALL "Kokkos::fence\\(|DeviceSynchronize\\(|impl_static_fence\\(|StreamBeginCapture\\(" calls "${text}")
   foreach(call IN LISTS calls)
     if(NOT file STREQUAL src/core/device_memory.cpp OR NOT call STREQUAL "StreamBeginCapture(")
-      list(APPEND violations "${file}: ${call}: only core/beside_recordings.hpp waits for a device, only core/device_memory.cpp records")
+      list(APPEND violations "${file}: ${call}: only core/device_stream.hpp waits for a device, only core/device_memory.cpp records")
     endif()
   endforeach()
 endforeach()

@@ -115,15 +115,14 @@ TEST(HostThreads, AreNotWaitedForInAChildProcess) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(HostHelpers, DoNotBeginAfterTheEnd) {
+TEST(HostThreads, DoNotBeginAfterTheEnd) {
   std::atomic<bool> is_over = false;
   std::atomic<int> late = 0;
   for (int call = 0; call < 200; ++call) {
     is_over = false;
-    HostHelpers helpers(2 * num_host_threads(), [&] {
+    for_each_on_host_threads(2 * num_host_threads(), [&](std::size_t /*index*/) {
       if (is_over) ++late;
     });
-    helpers.end();
     is_over = true;
   }
   EXPECT_EQ(late, 0);

@@ -1,4 +1,4 @@
-#include "core/kokkos_settings.hpp"
+#include "core/runtime.hpp"
 #include "io/files.hpp"
 
 #include <cstddef>

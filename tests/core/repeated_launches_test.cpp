@@ -1,6 +1,5 @@
 #include "core/repeated_launches.hpp"
 
-#include "core/beside_recordings.hpp"
 #include "core/device_stream.hpp"
 #include "core/execution.hpp"
 #include "core/views.hpp"

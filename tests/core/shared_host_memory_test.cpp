@@ -1,5 +1,4 @@
-#include "core/shared_host_memory.hpp"
-
+#include "core/device_memory.hpp"
 #include "core/error.hpp"
 
 #include <gmock/gmock.h>
@@ -15,9 +14,11 @@
 namespace varve {
 namespace {
 
+DeviceMemory const& host() { return device_memory(Backend::serial); }
+
 std::string error_of(std::string const& handle) {
   try {
-    SharedHostMemory const memory(handle);
+    host().open_peer_memory(handle);
   } catch (ResourceError const& error) {
     return error.what();
   }
@@ -25,26 +26,26 @@ std::string error_of(std::string const& handle) {
 }
 
 TEST(SharedHostMemories, AreTheSameForAllWhoOpenThem) {
-  SharedHostMemory const made(100000);
-  EXPECT_GE(made.size(), 100000U);
-  for (std::size_t place = 0; place < 100000; ++place) ASSERT_EQ(made.data()[place], std::byte{0});
-  SharedHostMemory const opened(made.handle());
-  EXPECT_EQ(opened.size(), made.size());
-  EXPECT_NE(opened.data(), made.data());
-  made.data()[99999] = std::byte{7};
-  EXPECT_EQ(opened.data()[99999], std::byte{7});
-  opened.data()[0] = std::byte{8};
-  EXPECT_EQ(made.data()[0], std::byte{8});
+  auto const made = host().new_peer_memory(100000);
+  EXPECT_GE(made->size(), 100000U);
+  for (std::size_t place = 0; place < 100000; ++place) ASSERT_EQ(made->data()[place], std::byte{0});
+  auto const opened = host().open_peer_memory(made->handle());
+  EXPECT_EQ(opened->size(), made->size());
+  EXPECT_NE(opened->data(), made->data());
+  made->data()[99999] = std::byte{7};
+  EXPECT_EQ(opened->data()[99999], std::byte{7});
+  opened->data()[0] = std::byte{8};
+  EXPECT_EQ(made->data()[0], std::byte{8});
 }
 
 TEST(SharedHostMemories, AreOpenedByOtherProcesses) {
-  SharedHostMemory const made(8);
+  auto const made = host().new_peer_memory(8);
   auto const child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     try {
-      SharedHostMemory const opened(made.handle());
-      opened.data()[3] = std::byte{5};
+      auto const opened = host().open_peer_memory(made->handle());
+      opened->data()[3] = std::byte{5};
       _exit(0);
     } catch (...) {
       _exit(1);
@@ -53,26 +54,26 @@ TEST(SharedHostMemories, AreOpenedByOtherProcesses) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(made.data()[3], std::byte{5});
+  EXPECT_EQ(made->data()[3], std::byte{5});
 }
 
 TEST(SharedHostMemories, OutliveTheirMaker) {
-  auto made = std::make_unique<SharedHostMemory>(64);
+  auto made = host().new_peer_memory(64);
   made->data()[10] = std::byte{9};
-  SharedHostMemory const opened(made->handle());
+  auto const opened = host().open_peer_memory(made->handle());
   made.reset();
-  EXPECT_EQ(opened.data()[10], std::byte{9});
+  EXPECT_EQ(opened->data()[10], std::byte{9});
 }
 
 TEST(SharedHostMemories, OfOthersAreNotTakenForTheirs) {
-  auto first = std::make_unique<SharedHostMemory>(64);
+  auto first = host().new_peer_memory(64);
   auto const handle = first->handle();
   first.reset();
   EXPECT_THAT(error_of(handle), ::testing::HasSubstr("is closed"));
-  SharedHostMemory const second(64); // has the number of the first
+  auto const second = host().new_peer_memory(64); // has the number of the first
   EXPECT_THAT(error_of(handle), ::testing::HasSubstr("is another one"));
-  SharedHostMemory const larger(128);
-  EXPECT_EQ(error_of(larger.handle()), "");
+  auto const larger = host().new_peer_memory(128);
+  EXPECT_EQ(error_of(larger->handle()), "");
   EXPECT_THAT(error_of("nothing"), ::testing::HasSubstr("is no handle"));
 }
 

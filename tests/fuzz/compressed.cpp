@@ -1,7 +1,7 @@
 #include "fuzz/target.hpp"
 
 #include "core/error.hpp"
-#include "io/byte_stream.hpp"
+#include "io/text_file.hpp"
 
 #include <optional>
 #include <span>

@@ -1,6 +1,6 @@
 #include "fuzz/target.hpp"
 
-#include "io/matrix_market.hpp"
+#include "io/foreign_files.hpp"
 #include "network/sample_set.hpp"
 
 namespace varve::fuzz {

@@ -1,5 +1,5 @@
 #include "io/files.hpp"
-#include "io/idx.hpp"
+#include "io/foreign_files.hpp"
 #include "io/open.hpp"
 #include "io/random_data.hpp"
 #include "io/text_file.hpp"

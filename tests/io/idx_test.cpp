@@ -1,4 +1,4 @@
-#include "io/idx.hpp"
+#include "io/foreign_files.hpp"
 
 #include "io/files.hpp"
 #include "io/open.hpp"

@@ -1,4 +1,4 @@
-#include "io/matrix_market.hpp"
+#include "io/foreign_files.hpp"
 
 #include "io/files.hpp"
 #include "io/open.hpp"

@@ -1,5 +1,5 @@
-#include "io/byte_stream.hpp"
 #include "io/files.hpp"
+#include "io/text_file.hpp"
 
 #include "core/error.hpp"
 

@@ -31,7 +31,7 @@ struct UsePacks {
 
   DeviceArray<ExecutionSpace, PackCase<Scalar>> cases;
   DeviceArray<ExecutionSpace, PackType> values, sums, finished;
-  DeviceArray<ExecutionSpace, SeenBits<Scalar, Width>> seen;
+  DeviceArray<ExecutionSpace, LaneIntegers<Scalar, Width>> seen;
 
   KOKKOS_FUNCTION void operator()(int i) const {
     PackType sum;
@@ -45,7 +45,7 @@ struct UsePacks {
       finish_with_curve(sum, cases(i).bias, cases(i).bounds);
     }
     copy(finished(i), sum);
-    SeenBits<Scalar, Width> bits;
+    LaneIntegers<Scalar, Width> bits;
     clear(bits);
     see(bits, sum);
     see(bits, sum);
@@ -103,7 +103,7 @@ void expect_packs_follow_the_rules() {
   UsePacks<ExecutionSpace, Scalar, Width> const use{
       upload<ExecutionSpace>("cases", cases), upload<ExecutionSpace>("values", values),
       upload<ExecutionSpace>("sums", sums), DeviceArray<ExecutionSpace, PackType>("finished", count),
-      DeviceArray<ExecutionSpace, SeenBits<Scalar, Width>>("seen", count)};
+      DeviceArray<ExecutionSpace, LaneIntegers<Scalar, Width>>("seen", count)};
   Kokkos::parallel_for("use_packs", Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<int>(count)), use);
   ExecutionSpace().fence("use packs");
   auto const found_sums = download(use.sums);
@@ -137,7 +137,7 @@ Scalar finished(Scalar x, double bias, Bounds<Scalar> bounds) {
       upload<ExecutionSpace>("cases", std::vector<PackCase<Scalar>>{{Scalar(0), bias, bounds}}),
       upload<ExecutionSpace>("values", std::vector<PackType>(1, PackType{})),
       upload<ExecutionSpace>("sums", std::vector<PackType>{pack}), DeviceArray<ExecutionSpace, PackType>("finished", 1),
-      DeviceArray<ExecutionSpace, SeenBits<Scalar, 4>>("seen", 1)};
+      DeviceArray<ExecutionSpace, LaneIntegers<Scalar, 4>>("seen", 1)};
   Kokkos::parallel_for("use_packs", Kokkos::RangePolicy<ExecutionSpace>(0, 1), use);
   ExecutionSpace().fence("use packs");
   auto const result = download(use.finished)[0];

@@ -1,6 +1,7 @@
+#include "io/challenge.hpp"
+
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "io/challenge.hpp"
 #include "io/triple_text.hpp"
 #include "network/network.hpp"
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -39,9 +41,14 @@ bool take(std::string_view& rest, std::size_t& number) {
 /// The layer files of a folder, by number of neurons and layer number (from 1).
 using LayerFiles = std::map<std::size_t, std::map<std::size_t, fs::path>>;
 
-bool is_layer_name(std::string_view name, std::size_t& neurons, std::size_t& number) {
+/// The number of neurons and the layer number in the name of a layer file; nullopt for other names.
+std::optional<std::pair<std::size_t, std::size_t>> numbers_in_name(std::string_view name) {
+  std::size_t neurons = 0;
+  std::size_t number = 0;
   bool const begins = take(name, "n") && take(name, neurons) && take(name, "-l") && take(name, number);
-  return begins && take(name, ".tsv") && (name.empty() || name == ".gz" || name == ".xz" || name == ".zst");
+  if (!begins || !take(name, ".tsv")) return std::nullopt;
+  bool const is_layer = name.empty() || name == ".gz" || name == ".xz" || name == ".zst";
+  return is_layer ? std::optional(std::pair(neurons, number)) : std::nullopt;
 }
 
 std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
@@ -54,11 +61,10 @@ std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
 LayerFiles find_layer_files(fs::path const& folder) {
   LayerFiles files;
   for (auto const& entry : entries_of(folder)) {
-    std::size_t neurons = 0;
-    std::size_t number = 0;
     auto const name = entry.path().filename().string();
-    if (!is_layer_name(name, neurons, number)) continue;
-    auto const [place, is_new] = files[neurons].emplace(number, entry.path());
+    auto const numbers = numbers_in_name(name);
+    if (!numbers) continue;
+    auto const [place, is_new] = files[numbers->first].emplace(numbers->second, entry.path());
     if (!is_new) {
       std::string names[] = {place->second.filename().string(), name};
       std::ranges::sort(names);
@@ -168,11 +174,11 @@ public:
   std::size_t num_layers() const override { return files_.size(); }
 
   Layer layer(std::size_t number) const override {
-    TripleFormat format;
-    format.names = {"input", "output", "weight"};
-    format.largest = {neurons_, neurons_};
-    format.row_position = 1;
-    auto triples = read_triples(files_.at(number), format, neurons_, {0, neurons_}, false);
+    auto triples = read_triples({.path = files_.at(number),
+                                 .names = {"input", "output", "weight"},
+                                 .largest = {neurons_, neurons_},
+                                 .row_position = 1,
+                                 .wanted = SampleRange{0, neurons_}});
     return {std::move(*triples.whole), {bias_}, Activation::clipped_relu(cap_)};
   }
 
@@ -183,6 +189,14 @@ private:
   double bias_;
   double cap_;
 };
+
+/// Calls visit(row, column, value) for each entry of a matrix.
+template <class Visit>
+void for_each_entry(SparseMatrix const& matrix, Visit const& visit) {
+  for (std::size_t row = 0; row < matrix.num_rows; ++row)
+    for (auto entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+      visit(row, std::uint64_t{matrix.column_indices[entry]}, matrix.value(entry));
+}
 
 /// Throws unless text can store this layer: it must match layer 0 in everything but its weights.
 void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
@@ -206,22 +220,16 @@ void require_like_challenge(Layer const& layer, Layer const& first, std::size_t 
 }
 
 void write_layer_file(Layer const& layer, fs::path const& path) {
-  TripleWriter file(path, Appears::with_folder);
-  for (std::size_t output = 0; output < layer.num_outputs(); ++output) {
-    for (auto entry = layer.weights.row_pointers[output]; entry < layer.weights.row_pointers[output + 1]; ++entry) {
-      file.write(std::uint64_t{layer.weights.column_indices[entry]} + 1, output + 1, layer.weights.value(entry));
-    }
-  }
+  LineWriter file(path, Appears::with_folder);
+  for_each_entry(layer.weights, [&](std::size_t output, std::uint64_t input, double weight) {
+    file.write("{}\t{}\t{}\n", input + 1, output + 1, weight);
+  });
   file.commit();
 }
 
 } // namespace
 
-bool is_layer_file_name(std::string_view name) {
-  std::size_t neurons = 0;
-  std::size_t number = 0;
-  return is_layer_name(name, neurons, number);
-}
+bool is_layer_file_name(std::string_view name) { return numbers_in_name(name).has_value(); }
 
 std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOptions const& options) {
   return find_challenge_files(folder, options).paths;
@@ -256,6 +264,78 @@ void write_challenge_network(NetworkSource const& network, fs::path const& path,
     if (progress) progress(num_done, num_layers);
   });
   folder.commit();
+}
+
+namespace {
+
+// limit on image numbers: a typing error must not fill the memory
+constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
+
+void require_sensible(OptionalSampleRange const& range) {
+  if (!range || (range->first <= range->second && range->second <= largest_image)) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
+                               range->second, largest_image));
+}
+
+/// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
+void require_begun(fs::path const& path, OptionalSampleRange const& range, std::uint64_t largest) {
+  if (!range || range->first < largest || range->first == range->second) return;
+  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range->first + 1,
+                               range->second, path.string(), largest));
+}
+
+class ChallengeSampleWriter final : public SampleWriter {
+public:
+  explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
+
+  void append(SampleSet const& batch) override {
+    for_each_entry(batch.matrix, [&](std::size_t row, std::uint64_t column, double value) {
+      file_.write("{}\t{}\t{}\n", batch.first_sample + row + 1, column + 1, value);
+    });
+  }
+  void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
+  void append_targets(SampleSet const& /*batch*/) override { fail_no_place("targets"); }
+  void commit() override { file_.commit(); }
+
+private:
+  [[noreturn]] void fail_no_place(char const* what) const {
+    throw UsageError(fmt::format("{} is text, which has no place for {}; expected .safetensors, or --samples-only",
+                                 path_.string(), what));
+  }
+
+  fs::path path_;
+  LineWriter file_;
+};
+
+TripleText sample_text(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  require_sensible(range);
+  return {.path = path,
+          .names = {"image", "pixel", "value"},
+          .largest = {largest_image, neurons},
+          .drops_zeros = true,
+          .is_parallel = true,
+          .wanted = range};
+}
+
+} // namespace
+
+SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  auto scan = read_triples(sample_text(path, neurons, range));
+  require_begun(path, range, scan.largest_row);
+  return {std::move(*scan.whole), scan.facts.first_sample};
+}
+
+std::unique_ptr<SampleReader> open_challenge_samples(fs::path const& path, std::size_t neurons,
+                                                     OptionalSampleRange const& range, std::size_t bytes) {
+  auto const text = sample_text(path, neurons, range);
+  auto scan = read_triples(text, bytes);
+  require_begun(path, range, scan.largest_row);
+  if (!scan.whole) return open_triples(text, std::move(scan));
+  return std::make_unique<SamplesInMemory>(SampleSet{std::move(*scan.whole), scan.facts.first_sample});
+}
+
+std::unique_ptr<SampleWriter> create_challenge_samples(fs::path const& path) {
+  return std::make_unique<ChallengeSampleWriter>(path);
 }
 
 } // namespace varve
