@@ -15,8 +15,10 @@
 namespace varve::v0_3 {
 
 /// The networks of the Graph Challenge in structure (`varve generate radixnet`): neurons a power of two from 32 on.
-/// Layers are made when they are needed. Throws UsageError about the numbers.
-Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed = 1);
+/// Layers are made when they are needed. bias: of all neurons; empty: the challenge's for this width. cap: of the
+/// clipped ReLU. Throws UsageError about the numbers.
+Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed = 1, std::optional<double> bias = {},
+                 double cap = 32.0);
 
 /// Images of 0 and 1 that fit radixnet() (`varve generate images`), numbered from 0.
 Samples digit_images(std::size_t neurons, std::size_t num_samples, std::uint64_t seed = 1);

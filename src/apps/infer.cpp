@@ -392,7 +392,7 @@ BatchRules batch_rules(InferJob const& job) {
   if (job.splits_neurons()) usual = Schedule::together;
   rules.schedule = job.options.schedule.empty() ? usual : parse_schedule(job.options.schedule);
   rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
-  rules.one_grain = job.options.batch.has_value();
+  rules.one_grain = job.options.named.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.max_seconds = max_seconds;
   rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
   // With fewer samples a GPU is no longer busy: few of them survive to the late layers, which then take as long for few
@@ -432,7 +432,7 @@ bool may_split(InferJob const& job) {
 /// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
 bool is_reason_to_split(InferJob const& job, Prepared const& prepared, Error const& error) {
   if (!may_split(job)) return false;
-  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
+  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.named.batch);
 }
 
 /// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
@@ -621,7 +621,7 @@ void say_start(InferJob& job) {
 void read_samples_ahead(InferJob& job) {
   auto const& options = job.options;
   auto const num_samples = job.num_samples();
-  bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.batch &&
+  bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.named.batch &&
                             num_samples <= max_samples_at_a_time(job.engine.backend) &&
                             samples_that_fit(*job.samples, input_bytes(options, job.ranks_on_host)) == num_samples;
   if (is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));

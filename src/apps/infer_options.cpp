@@ -160,7 +160,7 @@ Json describe_run(InferOptions const& options, SampleReader const& samples) {
               {"saturation", reductions.saturation},
               {"activations", options.wanted().activations},
               {"predictions", options.wanted().predictions},
-              {"batch", or_null(options.batch)}};
+              {"batch", or_null(options.named.batch)}};
   for (auto const& one : engine_options())
     if (one.journal_key != nullptr) run[one.journal_key] = options.named.*one.value;
   if (options.wanted().digests) run["receipt"] = true;

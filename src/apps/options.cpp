@@ -216,7 +216,7 @@ void add_computing_options(CLI::App& command, ComputingOptions& options, std::st
 
 void add_batch(CLI::App& command, ComputingOptions& options) {
   OptionGroup(command, "Memory")
-      .add("--batch", options.batch, "samples at a time (default: as many as fit and suit the speed of the rank)",
+      .add("--batch", options.named.batch, "samples at a time (default: as many as fit and suit the speed of the rank)",
            above_zero());
 }
 
@@ -226,11 +226,9 @@ void add_options(Json& report, ComputingOptions const& options) {
 }
 
 InferenceOptions engine_options(ComputingOptions const& options) {
-  InferenceOptions engine;
+  auto engine = to_private(options.named);
   engine.backend = parse_backend(options.backend);
   engine.precision = precision_of(options.precision);
-  engine.batch = options.batch;
-  set_named(engine, options.named);
   return engine;
 }
 

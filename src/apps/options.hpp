@@ -165,8 +165,7 @@ inline constexpr char const* input_help =
 struct ComputingOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
-  NamedOptions named;
-  std::optional<std::size_t> batch;
+  v0_3::InferenceOptions named; ///< without backend and precision
 };
 
 /// Adds --backend, --precision and --reductions. `condition`: what the help says before each, such as "with --plan: ".

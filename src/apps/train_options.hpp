@@ -17,10 +17,9 @@ struct TrainOptions {
   std::string validation, validation_labels, validation_targets;
   std::string output, best, checkpoint, history, report, receipt, receipt_checkpoints;
 
-  RecipeNames names;
+  v0_3::Recipe recipe = {.optimizer = "momentum", .schedule = "cosine"}; ///< completed by recipe_of()
   std::string precision = "float";
   std::optional<double> rate; ///< default: that of the optimizer
-  Recipe recipe;              ///< completed by recipe_of()
   std::optional<std::size_t> patience;
   std::optional<std::uint64_t> checkpoint_every;
   std::uint64_t receipt_every = 128; ///< steps

@@ -43,6 +43,8 @@ void require_kokkos();
 
 struct Network::Contents {
   explicit Contents(std::shared_ptr<varve::NetworkSource const> layers);
+  Contents(std::shared_ptr<varve::NetworkSource const> layers, std::size_t inputs, std::size_t outputs)
+      : source(std::move(layers)), num_inputs(inputs), num_outputs(outputs) {}
   static Network wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
 
   std::shared_ptr<varve::NetworkSource const> source;
@@ -51,6 +53,8 @@ struct Network::Contents {
 
 /// A network that reads its layers from this source.
 Network hold(std::shared_ptr<varve::NetworkSource const> source);
+/// The same network, whose layers are read through another source.
+Network hold(Network const& network, std::shared_ptr<varve::NetworkSource const> source);
 /// A network with a copy of all layers of a source.
 Network hold_copy(varve::NetworkSource const& source);
 

@@ -35,6 +35,11 @@ Network hold(std::shared_ptr<varve::NetworkSource const> source) {
   return Network::Contents::wrapped(std::make_shared<Network::Contents const>(std::move(source)));
 }
 
+Network hold(Network const& network, std::shared_ptr<varve::NetworkSource const> source) {
+  return Network::Contents::wrapped(
+      std::make_shared<Network::Contents const>(std::move(source), network.num_inputs(), network.num_outputs()));
+}
+
 Network hold_copy(varve::NetworkSource const& source) {
   return hold(std::make_shared<varve::Network const>(varve::load(source)));
 }
