@@ -141,13 +141,10 @@ std::unique_ptr<SampleReader> open_source(ConvertOptions const& options) {
 AddedAnswers open_answers(ConvertOptions const& options, SampleReader const& samples) {
   AddedAnswers answers;
   if (options.drops_answers) return answers;
-  SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
-  SampleFileHeader header;
-  if (kind_of(options.source) == FileKind::container) header = read_sample_header(options.source);
-  auto const& labels = options.labels.empty() && header.has_labels ? options.source : options.labels;
-  auto const& targets = options.targets.empty() && header.num_targets ? options.source : options.targets;
-  if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);
-  if (!targets.empty()) answers.targets = open_targets(targets, std::nullopt, range, OtherSamples::refused);
+  auto const files = with_own_answers({options.source, options.labels, options.targets});
+  auto const range = range_of(samples);
+  if (!files.labels.empty()) answers.labels = open_labels(files.labels, range, OtherSamples::refused);
+  if (!files.targets.empty()) answers.targets = open_targets(files.targets, std::nullopt, range, OtherSamples::refused);
   return answers;
 }
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 
 namespace varve {
 namespace {
@@ -116,15 +116,11 @@ InferenceOptions engine_options(InferOptions const& options) {
 
 OptionalSampleRange parse_samples(std::string const& text) {
   if (text.empty()) return std::nullopt;
-  SampleIndex first = 0;
-  SampleIndex last = 0;
-  char const* const end = text.data() + text.size();
-  auto const one = std::from_chars(text.data(), end, first);
-  bool const has_colon = one.ec == std::errc() && one.ptr != end && *one.ptr == ':';
-  auto const two = has_colon ? std::from_chars(one.ptr + 1, end, last) : one;
-  if (!has_colon || two.ec != std::errc() || two.ptr != end || first < 1 || last < first) {
+  auto const colon = std::min(text.find(':'), text.size());
+  auto const first = whole_number(text.substr(0, colon)).value_or(0);
+  auto const last = whole_number(text.substr(std::min(colon + 1, text.size()))).value_or(0);
+  if (first < 1 || last < first)
     throw UsageError(fmt::format("--samples is '{}', expected FIRST:LAST with 1 <= FIRST <= LAST", text));
-  }
   return SampleRange{first - 1, last};
 }
 

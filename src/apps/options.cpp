@@ -3,8 +3,10 @@
 #include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
+#include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
+#include "io/sample_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -80,6 +82,28 @@ void check_files(FileRoles const& files, Communicator const& ranks) {
     files.require_readable_by(static_cast<std::size_t>(ranks.size()));
     if (ranks.is_root()) check_files(files);
   });
+}
+
+void resume(RecordStore& store, Communicator const& ranks, std::function<Json()> const& describe,
+            RecordStore::RangeOf const& range_of) {
+  std::string run;
+  ranks.together([&] {
+    if (ranks.is_root()) run = json_text(describe());
+  });
+  run = ranks.broadcast(run);
+  ranks.together([&] { store.resume(Json::parse(run), range_of); });
+}
+
+AnswerFiles with_own_answers(AnswerFiles files) {
+  if (kind_of(files.samples) != FileKind::container) return files;
+  auto const header = read_sample_header(files.samples);
+  if (files.labels.empty() && header.has_labels) files.labels = files.samples;
+  if (files.targets.empty() && header.num_targets) files.targets = files.samples;
+  return files;
+}
+
+SampleRange range_of(SampleReader const& samples) {
+  return {samples.first_sample(), samples.first_sample() + samples.num_samples()};
 }
 
 CLI::Validator above_zero() {

@@ -4,9 +4,11 @@
 #include "apps/report.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/ranks.hpp"
+#include "distribute/record_store.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
+#include "io/sample_reader.hpp"
 #include "library/engine_options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -55,6 +57,22 @@ void check_files(FileRoles const& files);
 
 /// The same for a command of several ranks, each of which must be able to read every input. Collective.
 void check_files(FileRoles const& files, Communicator const& ranks);
+
+/// Takes the records of a journal, which are of the run that describe() describes on rank 0. Throws as
+/// RecordStore::resume() does. Collective.
+void resume(RecordStore& store, Communicator const& ranks, std::function<Json()> const& describe,
+            RecordStore::RangeOf const& range_of);
+
+/// The files of samples and their answers as options name them; an empty name: none is named.
+struct AnswerFiles {
+  std::string samples, labels, targets;
+};
+
+/// The same, with the file of the samples for answers that are not named and that it holds.
+AnswerFiles with_own_answers(AnswerFiles files);
+
+/// The numbers of the samples that a reader gives, from 0.
+SampleRange range_of(SampleReader const& samples);
 
 /// A part KEY=VALUE of the value of an option.
 struct OptionKey {

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -143,10 +142,8 @@ void add_engine(CLI::App& command, TrainOptions& options) {
 std::optional<std::size_t> keep_every(std::string const& recompute) {
   if (recompute == "auto") return std::nullopt;
   if (recompute == "none") return 1;
-  std::size_t interval = 0;
-  char const* const end = recompute.data() + recompute.size();
-  auto const parsed = std::from_chars(recompute.data(), end, interval);
-  if (parsed.ec != std::errc() || parsed.ptr != end || interval == 0)
+  auto const interval = whole_number(recompute);
+  if (interval.value_or(0) == 0)
     throw UsageError(fmt::format("--recompute is '{}', expected auto, none or a number from 1 on", recompute));
   return interval;
 }
@@ -219,12 +216,11 @@ AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& n
   if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
   read.files.samples = files.samples;
   SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = entry_of(loss).takes_targets && files.labels.empty() &&
-                           kind_of(files.samples) == FileKind::container &&
-                           read_sample_header(files.samples).num_targets.has_value();
-  if (!files.targets.empty() || has_targets) {
+  auto const targets = with_own_answers(files).targets;
+  bool const takes_own = entry_of(loss).takes_targets && files.labels.empty();
+  if (!files.targets.empty() || (takes_own && !targets.empty())) {
     if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
-    read.files.targets = files.targets.empty() ? files.samples : files.targets;
+    read.files.targets = targets;
     auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
     read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
     require_targets(read.answers.values, loss, read.files.targets, range.first);

@@ -49,11 +49,6 @@ void require_writable_outputs(TrainOptions const& options);
 /// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(TrainOptions const& options);
 
-/// The files of samples and their answers as options name them; an empty name of answers means the file of the samples.
-struct AnswerFiles {
-  std::string samples, labels, targets;
-};
-
 /// Samples with their answers, and the files that hold them: either `labels` or `targets` has a name.
 struct AnsweredSamples {
   SampleSet samples;
