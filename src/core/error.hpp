@@ -1,5 +1,5 @@
 #pragma once
-
+#define VARVE_IMPLEMENTATION 1 // before all public headers: their names stay in varve::v0_3
 #include <varve/error.hpp>
 
 #include <concepts>
