@@ -93,8 +93,8 @@ public:
 
   /// Runs dense samples that lie on the device and writes all last activations [samples, outputs] there; nothing passes
   /// through host memory. `space` points to an instance of the Kokkos execution space of `backend`. The result has no
-  /// activations. Use infer() of varve/kokkos.hpp, which takes Views. Without `progress`, batches are as large as memory
-  /// allows. Throws as infer(), and UsageError if backend, precision or engine are not those of this object.
+  /// activations. Use infer() of varve/kokkos.hpp, which takes Views. Without `progress`, batches are as large as
+  /// memory allows. Throws as infer(), and UsageError if backend, precision or engine are not those of this object.
   InferenceResult infer_on_device(Backend backend, Precision precision, void const* space, DeviceInput const& samples,
                                   DeviceOutput const& activations, Progress const& progress = {});
 

@@ -107,7 +107,8 @@ void add_networks(nb::module_& module) {
       .def_prop_ro("num_outputs", &Network::num_outputs)
       .def("count_edges", &count_edges, NoGil(), "Edges, and places where edges could be. Reads all layers.")
       .def("layer", &layer_of, nb::arg("number"))
-      .def("weights_hash", [](Network const& self) { return interruptible(self).weights_hash(); }, NoGil())
+      .def(
+          "weights_hash", [](Network const& self) { return interruptible(self).weights_hash(); }, NoGil())
       .def("reduce", &reduce, nb::arg("merge_neurons"), nb::arg("fold_constants"), nb::arg("drop_unread"), NoGil())
       .def("prune", &prune, nb::arg("density"), nb::arg("scope"), NoGil())
       .def("with_initial_weights", &with_initial_weights, nb::arg("weights"), nb::arg("activation").none(),

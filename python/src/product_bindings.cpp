@@ -52,7 +52,7 @@ std::uint64_t run(Operand const& a, Operand const& b, Target const& c, std::opti
   if (added) options.added = to_public<ProductOperand>(*added);
   Turn const turn;
   return v0_3::multiply(to_public<ProductOperand>(a), to_public<ProductOperand>(b), to_public<ProductTarget>(c),
-                         options, progress)
+                        options, progress)
       .hash;
 }
 
@@ -68,8 +68,7 @@ void add_products(nb::module_& module) {
       .def_rw("tile", &ProductOptions::tile, nb::arg().none())
       .def_rw("device_memory_limit", &ProductOptions::device_memory_limit, nb::arg().none())
       .def_prop_rw(
-          "precision",
-          [](ProductOptions const& self) { return name_of(self.precision); },
+          "precision", [](ProductOptions const& self) { return name_of(self.precision); },
           [](ProductOptions& self, std::string const& name) { self.precision = to_precision(name); })
       .def_prop_rw(
           "backend", [](ProductOptions const& self) { return self.backend ? to_string(*self.backend) : std::string(); },

@@ -356,8 +356,9 @@ void find_finished(InferJob& job) {
   }
   job.communicator.together(
       [&] { job.store = RecordStore(job.options.journal, job.communicator.rank(), job.communicator.size()); });
-  resume(job.store, job.communicator, [&] { return describe_run(job.options, *job.samples); },
-         [](std::string_view record, std::string const& place) { return batch_of_bytes(record, place).samples; });
+  resume(
+      job.store, job.communicator, [&] { return describe_run(job.options, *job.samples); },
+      [](std::string_view record, std::string const& place) { return batch_of_bytes(record, place).samples; });
   job.left = find_left(job);
   std::string facts;
   for (auto const& found : job.communicator.gather(json_text(job.store.network())))

@@ -367,10 +367,11 @@ private:
   /// Finds the tiles in the journal, if there is one.
   void find_finished() {
     if (!store_) return;
-    resume(*store_, ranks_, [&] { return describe_run(options_, tiles_.tile); },
-           [&](std::string_view record, std::string const& place) {
-             return range_of_tile(tiles_, sizeof(Scalar), record, place);
-           });
+    resume(
+        *store_, ranks_, [&] { return describe_run(options_, tiles_.tile); },
+        [&](std::string_view record, std::string const& place) {
+          return range_of_tile(tiles_, sizeof(Scalar), record, place);
+        });
     ranks_.together([&] { store_->begin(); });
     num_found_ = ranks_.sum(std::uint64_t{store_->ranges().size()});
     num_discarded_bytes_ = ranks_.sum(store_->num_discarded_bytes());

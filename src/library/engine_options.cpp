@@ -96,8 +96,8 @@ varve::Recipe v0_3::to_private(Recipe const& recipe) {
   varve::Recipe own;
   own.precision = to_private(recipe.precision);
   own.loss = parse_loss(recipe.loss, recipe.delta);
-  own.optimizer = {parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon,
-                   recipe.l2};
+  own.optimizer = {
+      parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
   own.rate = {parse_rate_schedule(recipe.schedule), recipe.rate, recipe.rate_factor, recipe.rate_every, recipe.warm_up};
   own.batch = recipe.batch;
   own.epochs = recipe.epochs;

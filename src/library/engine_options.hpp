@@ -13,8 +13,8 @@
 
 namespace varve {
 
-/// An option of the engine that is given by name. Its row is all that the command and the library need of it: parsers, help, reports,
-/// records and journals go through the rows.
+/// An option of the engine that is given by name. Its row is all that the command and the library need of it: parsers,
+/// help, reports, records and journals go through the rows.
 struct EngineOption {
   char const* name; ///< of the command's option without hyphens before it: "edge-order"
   char const* key;  ///< of its value in reports and records: "edge_order"
