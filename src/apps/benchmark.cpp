@@ -1,6 +1,5 @@
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
