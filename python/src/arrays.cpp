@@ -112,4 +112,12 @@ std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::siz
   return classes;
 }
 
+nanobind::tuple to_tuple(SparseMatrix const& matrix) {
+  std::vector<double> values = matrix.values;
+  values.resize(matrix.num_entries(), matrix.values.empty() ? 0.0 : matrix.values.front());
+  std::vector<std::int64_t> columns(matrix.column_indices.begin(), matrix.column_indices.end());
+  std::vector<std::int64_t> pointers(matrix.row_pointers.begin(), matrix.row_pointers.end());
+  return nanobind::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(columns)), to_numpy(std::move(pointers)));
+}
+
 } // namespace varve::python

@@ -90,14 +90,7 @@ Numpy<Element> to_numpy(std::vector<Element> elements) {
   return to_numpy(std::move(elements), {size});
 }
 
-/// The tuple (values, column indices, row pointers) of a SparseMatrix or CsrMatrix, one value per entry. Needs the GIL.
-template <class AnyMatrix>
-nanobind::tuple to_tuple(AnyMatrix const& matrix) {
-  std::vector<double> values = matrix.values;
-  values.resize(matrix.num_entries(), matrix.values.empty() ? 0.0 : matrix.values.front());
-  std::vector<std::int64_t> columns(matrix.column_indices.begin(), matrix.column_indices.end());
-  std::vector<std::int64_t> pointers(matrix.row_pointers.begin(), matrix.row_pointers.end());
-  return nanobind::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(columns)), to_numpy(std::move(pointers)));
-}
+/// The tuple (values, column indices, row pointers) of a matrix, one value per entry. Needs the GIL.
+nanobind::tuple to_tuple(SparseMatrix const& matrix);
 
 } // namespace varve::python

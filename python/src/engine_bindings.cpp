@@ -70,8 +70,8 @@ public:
 
   void close() override { prepared_.reset(); }
 
-  Precision precision() const { return v0_3::to_private(options_.precision); }
-  Backend backend() const { return v0_3::chosen(options_.backend); }
+  Precision precision() const { return options_.precision; }
+  Backend backend() const { return options_.backend.value_or(compiled_backends().front()); }
 
   /// Throws InputError unless `out` has the shape of the results of so many samples.
   void require_shape(std::size_t num_rows, std::size_t num_columns, std::size_t num_samples) const {

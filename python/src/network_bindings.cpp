@@ -40,7 +40,7 @@ struct LayerList {
 
 void append_layer(LayerList& list, CompressedRows const& rows, Vector<double> const& bias,
                   std::string const& activation, double parameter) {
-  auto weights = v0_3::to_public(rows.matrix("layer " + std::to_string(list.layers.size())));
+  auto weights = rows.matrix("layer " + std::to_string(list.layers.size()));
   list.layers.push_back({std::move(weights), to_vector(bias), activation_of(activation, parameter)});
 }
 

@@ -1,5 +1,7 @@
 #pragma once
-#define VARVE_IMPLEMENTATION 1 // before all public headers: their names stay in varve::v0_3
+
+#include "core/types.hpp"
+
 #include <varve/error.hpp>
 
 #include <concepts>

@@ -114,7 +114,7 @@ std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) 
 
 } // namespace
 
-std::string to_string(Backend backend) {
+std::string v0_3::to_string(Backend backend) {
   switch (backend) {
   case Backend::serial:
     return "serial";
@@ -130,7 +130,7 @@ std::string to_string(Backend backend) {
 
 bool has_own_memory(Backend backend) { return backend == Backend::cuda || backend == Backend::hip; }
 
-std::vector<Backend> compiled_backends() { return backends_of(CompiledSpaces()); }
+std::vector<Backend> v0_3::compiled_backends() { return backends_of(CompiledSpaces()); }
 
 std::string compiled_backend_names() {
   std::string names;
@@ -138,7 +138,7 @@ std::string compiled_backend_names() {
   return names;
 }
 
-Backend parse_backend(std::string const& name) {
+Backend v0_3::parse_backend(std::string const& name) {
   for (Backend const backend : compiled_backends()) {
     if (to_string(backend) == name) return backend;
   }

@@ -81,8 +81,8 @@ TrainingOptions training_options(Recipe const& recipe) {
 
 varve::InferenceOptions v0_3::to_private(InferenceOptions const& options) {
   varve::InferenceOptions own;
-  own.backend = chosen(options.backend);
-  own.precision = to_private(options.precision);
+  own.backend = options.backend.value_or(compiled_backends().front());
+  own.precision = options.precision;
   for (auto const& option : varve::options) option.set(own, options.*option.value);
   own.batch = options.batch;
   own.expected_samples = options.expected_samples;
@@ -94,7 +94,7 @@ varve::InferenceOptions v0_3::to_private(InferenceOptions const& options) {
 
 varve::Recipe v0_3::to_private(Recipe const& recipe) {
   varve::Recipe own;
-  own.precision = to_private(recipe.precision);
+  own.precision = recipe.precision;
   own.loss = parse_loss(recipe.loss, recipe.delta);
   own.optimizer = {
       parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};

@@ -39,7 +39,7 @@ Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithm
     throw InputError("the samples have " + std::to_string(samples.num_neurons()) + " values each, expected " +
                      std::to_string(network.num_inputs()) + ", the inputs of the network");
   auto own = varve::judge(*network.contents().source, samples.contents().set(), arithmetic, wants_activations);
-  return {std::move(own.of_samples), to_public(std::move(own.activations.matrix))};
+  return {std::move(own.of_samples), std::move(own.activations.matrix)};
 }
 
 } // namespace varve::v0_3

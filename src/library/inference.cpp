@@ -33,8 +33,8 @@ void append(InferenceResult& result, varve::BatchResult const& batch) {
 
 /// The rows [first, last) of a matrix on a device.
 template <class Address>
-varve::DeviceMatrix<Address> rows_of(DeviceMatrix<Address> const& matrix, std::size_t first, std::size_t last,
-                                     std::size_t bytes_per_value) {
+DeviceMatrix<Address> rows_of(DeviceMatrix<Address> const& matrix, std::size_t first, std::size_t last,
+                              std::size_t bytes_per_value) {
   using Byte = std::conditional_t<std::is_same_v<Address, void*>, char, char const>;
   return {static_cast<Byte*>(matrix.data) + first * matrix.row_stride * bytes_per_value, last - first,
           matrix.num_columns, matrix.row_stride, matrix.column_stride};
@@ -44,7 +44,7 @@ varve::DeviceMatrix<Address> rows_of(DeviceMatrix<Address> const& matrix, std::s
 
 struct PreparedNetwork::Contents {
   Contents(Network const& layers, InferenceOptions const& wanted)
-      : network(layers), options(to_private(wanted)), precision(wanted.precision) {
+      : network(layers), options(to_private(wanted)) {
     require_kokkos();
     Turn const turn;
     inference.reset(varve::prepare(*network.contents().source, options).release());
@@ -97,7 +97,6 @@ struct PreparedNetwork::Contents {
 
   Network network; ///< which `inference` reads again if memory is short
   varve::InferenceOptions options;
-  Precision precision;
   std::unique_ptr<varve::Inference, FreeInTurn> inference;
   std::optional<varve::InputShape> planned;
 };
@@ -110,8 +109,8 @@ PreparedNetwork& PreparedNetwork::operator=(PreparedNetwork&&) noexcept = defaul
 
 std::size_t PreparedNetwork::num_inputs() const { return contents_->network.num_inputs(); }
 std::size_t PreparedNetwork::num_outputs() const { return contents_->network.num_outputs(); }
-Backend PreparedNetwork::backend() const { return to_public(contents_->options.backend); }
-Precision PreparedNetwork::precision() const { return contents_->precision; }
+Backend PreparedNetwork::backend() const { return contents_->options.backend; }
+Precision PreparedNetwork::precision() const { return contents_->options.precision; }
 
 InferenceResult PreparedNetwork::infer(Samples const& samples, Wanted const& wanted, Progress const& progress) {
   auto& own = *contents_;
@@ -128,12 +127,12 @@ InferenceResult PreparedNetwork::infer(Samples const& samples, Wanted const& wan
     auto found = own.inference->infer(batch.part(first, last), {wants_activations, wanted.predictions});
     append(result, found);
     if (wanted.take_activations) {
-      wanted.take_activations(first, to_public(std::move(found.activations.matrix)));
+      wanted.take_activations(first, found.activations.matrix);
     } else if (found.activations.num_samples() > 0) {
       varve::append_rows(activations, found.activations);
     }
   });
-  if (wanted.activations) result.activations = to_public(std::move(activations.matrix));
+  if (wanted.activations) result.activations = std::move(activations.matrix);
   return result;
 }
 
@@ -144,8 +143,8 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
   if (backend != this->backend())
     throw UsageError(fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
                                  v0_3::to_string(backend), v0_3::to_string(this->backend())));
-  if (precision != own.precision)
-    throw UsageError(own.precision == Precision::double_precision
+  if (precision != own.options.precision)
+    throw UsageError(own.options.precision == Precision::double_precision
                          ? "the Views hold float, but the network was prepared for double"
                          : "the Views hold double, but the network was prepared for float");
   auto* const engine = dynamic_cast<varve::InferenceOnDevice*>(own.inference.get());

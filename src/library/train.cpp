@@ -14,7 +14,7 @@ namespace {
 varve::TrainingOptions options_of(varve::Recipe const& recipe, std::size_t num_samples,
                                   TrainingOptions const& options) {
   auto own = varve::training_options(recipe);
-  own.backend = chosen(options.backend);
+  own.backend = options.backend.value_or(compiled_backends().front());
   own.batch = std::clamp<std::size_t>(num_samples, 1, recipe.batch);
   own.memory_limit = options.memory_limit;
   return own;
