@@ -18,9 +18,7 @@ varve::Activation to_private(Activation const& activation) {
   throw UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
 }
 
-Activation to_public(varve::Activation const& activation) {
-  return {activation.kind, varve::parameter_of(activation)};
-}
+Activation to_public(varve::Activation const& activation) { return {activation.kind, varve::parameter_of(activation)}; }
 
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {
   constexpr std::size_t max_columns = std::numeric_limits<NeuronIndex>::max();

@@ -43,8 +43,7 @@ DeviceMatrix<Address> rows_of(DeviceMatrix<Address> const& matrix, std::size_t f
 } // namespace
 
 struct PreparedNetwork::Contents {
-  Contents(Network const& layers, InferenceOptions const& wanted)
-      : network(layers), options(to_private(wanted)) {
+  Contents(Network const& layers, InferenceOptions const& wanted) : network(layers), options(to_private(wanted)) {
     require_kokkos();
     Turn const turn;
     inference.reset(varve::prepare(*network.contents().source, options).release());
