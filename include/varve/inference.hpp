@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,12 +31,15 @@ struct InferenceOptions {
   std::optional<std::size_t> expected_samples;       ///< samples of a call, if known
   std::optional<std::size_t> memory_limit;           ///< bytes, as --memory host
   std::optional<std::size_t> device_memory_limit;    ///< bytes, as --memory device
+  std::string input_name = "the samples";            ///< the name of the samples in messages
 };
 
 /// What infer() returns besides the live samples.
 struct Wanted {
   bool activations = true;  ///< all nonzero last activations
   bool predictions = false; ///< the output of the largest activation of each sample
+  /// If given, it gets the activations of each batch, of the samples from `first` on, and the result has none.
+  std::function<void(std::size_t first, CsrMatrix const& activations)> take_activations = {};
 };
 
 /// The result of a call.
@@ -49,22 +53,16 @@ struct InferenceResult {
 
 /// A dense matrix in memory that the device of a backend can access: element (row, column) is number
 /// row * row_stride + column * column_stride of `data`, an array of the type of the precision. See varve/kokkos.hpp.
-struct DeviceInput {
-  void const* data = nullptr;    ///< element (0, 0), in memory of the device
+template <class Address>
+struct DeviceMatrix {
+  Address data = nullptr;        ///< element (0, 0), in memory of the device
   std::size_t num_rows = 0;      ///< samples
-  std::size_t num_columns = 0;   ///< inputs
+  std::size_t num_columns = 0;   ///< inputs or outputs
   std::size_t row_stride = 0;    ///< elements from a row to the next
   std::size_t column_stride = 0; ///< elements from a column to the next
 };
-
-/// A matrix like DeviceInput that a call writes.
-struct DeviceOutput {
-  void* data = nullptr;          ///< element (0, 0), in memory of the device
-  std::size_t num_rows = 0;      ///< samples
-  std::size_t num_columns = 0;   ///< outputs
-  std::size_t row_stride = 0;    ///< elements from a row to the next
-  std::size_t column_stride = 0; ///< elements from a column to the next
-};
+using DeviceInput = DeviceMatrix<void const*>; ///< a matrix that a call reads
+using DeviceOutput = DeviceMatrix<void*>;      ///< a matrix that a call writes
 
 /// A network prepared once for a backend and run often. One thread at a time may use it. Batches of several, steps of
 /// trainings, and products that other threads run take turns. It holds memory of Kokkos, so it must be destroyed before
@@ -91,17 +89,19 @@ public:
 
   /// Runs samples [samples, inputs]. Progress is called between batches of about a second at most. Throws InputError if
   /// the samples have another width than the network's inputs or are too large for the precision.
-  InferenceResult infer(Samples const& samples, Wanted wanted = {}, Progress const& progress = {});
+  InferenceResult infer(Samples const& samples, Wanted const& wanted = {}, Progress const& progress = {});
 
   /// Runs dense samples that lie on the device and writes all last activations [samples, outputs] there; nothing passes
   /// through host memory. `space` points to an instance of the Kokkos execution space of `backend`. The result has no
-  /// activations. Use infer() of varve/kokkos.hpp, which takes Views. Throws as infer(), and UsageError if backend,
-  /// precision or engine are not those of this object.
+  /// activations. Use infer() of varve/kokkos.hpp, which takes Views. Without `progress`, batches are as large as
+  /// memory allows. Throws as infer(), and UsageError if backend, precision or engine are not those of this object.
   InferenceResult infer_on_device(Backend backend, Precision precision, void const* space, DeviceInput const& samples,
-                                  DeviceOutput const& activations);
+                                  DeviceOutput const& activations, Progress const& progress = {});
 
-  /// The lines of the plan for this many samples, as `varve info --plan` prints them.
+  /// The lines of the plan for this many samples of any values, as `varve info --plan` prints them.
   std::vector<std::string> plan_lines(std::size_t num_samples);
+  /// The same for these samples.
+  std::vector<std::string> plan_lines(Samples const& samples);
 
 private:
   struct Contents;

@@ -31,8 +31,16 @@ struct CsrMatrix {
 
   /// Stored values.
   EdgeOffset num_entries() const { return column_indices.size(); }
+  /// True if several entries share one value.
+  bool is_iso() const { return values.size() == 1 && num_entries() != 1; }
   /// The value of an entry.
   double value(EdgeOffset entry) const { return values.size() == 1 ? values[0] : values[entry]; }
+  /// Entries of a row.
+  EdgeOffset row_size(std::size_t row) const { return row_pointers[row + 1] - row_pointers[row]; }
+  /// The columns of a row.
+  std::span<NeuronIndex const> row_columns(std::size_t row) const {
+    return {column_indices.data() + row_pointers[row], static_cast<std::size_t>(row_size(row))};
+  }
 
   /// The arrays of this matrix, which must outlive the view.
   operator CsrView() const { return {num_rows, num_columns, row_pointers, column_indices, values}; }

@@ -15,7 +15,7 @@ namespace varve::v0_3 {
 /// The arithmetic in which samples are judged.
 enum class Arithmetic {
   double_precision, ///< plain loops in double
-  exact             ///< sums, products and caps without rounding
+  exact ///< sums, products and caps without rounding; weights, biases and samples are exactly the stored doubles
 };
 
 /// The judgement of one sample.
@@ -25,7 +25,12 @@ struct Verdict {
   bool is_certain_in_float = false;
   /// The same in double.
   bool is_certain_in_double = false;
-  /// Distance from the other category, in units of weighted sum plus bias; 0: a threshold was met exactly.
+  /// Distance of the sample from the other category, in units of weighted sum plus bias. Only layers after which no
+  /// layer revives a dead sample count. For a sample that died: minus the largest sum of the layer in which it died.
+  /// For a survivor: the largest sum of each counted layer, and the least of these. (In a layer with identity, the
+  /// largest absolute value.) 0 means that a threshold was met exactly; infinity means that the sample was dead before
+  /// the first counted layer. In exact arithmetic where is_certain_in_double is false, the value is exact and then
+  /// rounded; else it is accurate to double precision.
   double margin = std::numeric_limits<double>::infinity();
 };
 

@@ -10,8 +10,6 @@
 #include <limits>
 #include <utility>
 
-namespace nb = nanobind;
-
 namespace varve::python {
 namespace {
 
@@ -114,12 +112,12 @@ std::vector<NeuronIndex> to_classes(Vector<std::int64_t> const& labels, std::siz
   return classes;
 }
 
-nb::tuple to_tuple(SparseMatrix const& matrix) {
+nanobind::tuple to_tuple(SparseMatrix const& matrix) {
   std::vector<double> values = matrix.values;
   values.resize(matrix.num_entries(), matrix.values.empty() ? 0.0 : matrix.values.front());
   std::vector<std::int64_t> columns(matrix.column_indices.begin(), matrix.column_indices.end());
   std::vector<std::int64_t> pointers(matrix.row_pointers.begin(), matrix.row_pointers.end());
-  return nb::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(columns)), to_numpy(std::move(pointers)));
+  return nanobind::make_tuple(to_numpy(std::move(values)), to_numpy(std::move(columns)), to_numpy(std::move(pointers)));
 }
 
 } // namespace varve::python

@@ -1,8 +1,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "gil.hpp"
-#include "held_network.hpp"
-#include "in_parts.hpp"
+#include "interruptible.hpp"
 
 #include "core/host.hpp"
 #include "io/container.hpp"
@@ -10,13 +9,13 @@
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 
+#include <varve/io.hpp>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,12 +26,12 @@ namespace nb = nanobind;
 namespace varve::python {
 namespace {
 
-std::unique_ptr<HeldNetwork> open(std::string const& path, ChallengeOptions const& options) {
-  return hold_copy(InterruptibleNetwork(std::shared_ptr<NetworkSource const>(open_network(path, options))));
+v0_3::Network open(std::string const& path, v0_3::OpenOptions const& options) {
+  return v0_3::hold_copy(InterruptibleNetwork(v0_3::open_network(path, options)));
 }
 
-void save(HeldNetwork const& network, std::string const& path) {
-  save_network(network.source(), path, [](std::size_t, std::size_t) { run_signal_handlers(); });
+void save(v0_3::Network const& network, std::string const& path) {
+  save_network(network, path, [](std::size_t, std::size_t) { run_signal_handlers(); });
 }
 
 /// Reads all samples of a reader.
@@ -127,12 +126,13 @@ void write_samples(std::string const& path, CompressedRows const& rows,
 
 void add_files(nb::module_& module) {
   using NoGil = nb::call_guard<WithoutGil>;
-  nb::class_<ChallengeOptions>(module, "FileOptions", "What files of networks may not say.")
+  using v0_3::OpenOptions;
+  nb::class_<OpenOptions>(module, "FileOptions", "What files of networks may not say.")
       .def(nb::init<>())
-      .def_rw("neurons", &ChallengeOptions::neurons, nb::arg().none())
-      .def_rw("layers", &ChallengeOptions::layers, nb::arg().none())
-      .def_rw("bias", &ChallengeOptions::bias, nb::arg().none())
-      .def_rw("cap", &ChallengeOptions::cap, nb::arg().none());
+      .def_rw("neurons", &OpenOptions::neurons, nb::arg().none())
+      .def_rw("layers", &OpenOptions::layers, nb::arg().none())
+      .def_rw("bias", &OpenOptions::bias, nb::arg().none())
+      .def_rw("cap", &OpenOptions::cap, nb::arg().none());
   module.def("open_network", &open, nb::arg("path"), nb::arg("options"), NoGil());
   module.def("save_network", &save, nb::arg("network"), nb::arg("path"), NoGil());
   module.def("read_samples", &read_samples, nb::arg("path"), nb::arg("neurons").none(), nb::arg("wants_answers"),

@@ -1,38 +1,33 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "gil.hpp"
-#include "held_network.hpp"
-#include "in_parts.hpp"
+#include "interruptible.hpp"
 
 #include "core/host_threads.hpp"
 #include "radixnet/images.hpp"
-#include "radixnet/network.hpp"
+
+#include <varve/generate.hpp>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
 
 namespace nb = nanobind;
 
 namespace varve::python {
 namespace {
 
-std::unique_ptr<HeldNetwork> radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed,
-                                      std::optional<double> bias, double cap) {
-  WithoutGil const no_gil;
-  return std::make_unique<HeldNetwork>(
-      std::make_shared<RadixNet const>(neurons, layers, seed, bias ? *bias : radixnet_bias(neurons), cap));
-}
-
-std::unique_ptr<HeldNetwork> random_network(std::vector<std::size_t> widths, std::optional<std::size_t> degree,
-                                            std::optional<double> density, std::optional<double> weight, double gain,
-                                            double lowest_bias, double highest_bias, double cap, std::uint64_t seed) {
-  WithoutGil const no_gil;
-  return std::make_unique<HeldNetwork>(std::make_shared<RandomNetwork const>(
-      RandomNetworkRecipe{std::move(widths), degree, density, weight, gain, lowest_bias, highest_bias, cap, seed}));
+v0_3::Network random(std::vector<std::size_t> widths, std::optional<std::size_t> degree, std::optional<double> density,
+                     std::optional<double> weight, double gain, double lowest_bias, double highest_bias, double cap,
+                     std::uint64_t seed) {
+  return random_network(
+      v0_3::RandomRecipe{std::move(widths), degree, density, weight, gain, lowest_bias, highest_bias, cap, seed});
 }
 
 /// The arrays of `count` samples that draw(first, last) makes.
@@ -59,11 +54,12 @@ nb::tuple samples(std::size_t neurons, std::size_t count, double density, std::u
 } // namespace
 
 void add_generators(nb::module_& module) {
-  module.def("radixnet", &radixnet, nb::arg("neurons"), nb::arg("layers"), nb::arg("seed"), nb::arg("bias").none(),
-             nb::arg("cap"));
-  module.def("random_network", &random_network, nb::arg("widths"), nb::arg("degree").none(), nb::arg("density").none(),
+  using NoGil = nb::call_guard<WithoutGil>;
+  module.def("radixnet", &v0_3::radixnet, nb::arg("neurons"), nb::arg("layers"), nb::arg("seed"),
+             nb::arg("bias").none(), nb::arg("cap"), NoGil());
+  module.def("random_network", &random, nb::arg("widths"), nb::arg("degree").none(), nb::arg("density").none(),
              nb::arg("weight").none(), nb::arg("gain"), nb::arg("lowest_bias"), nb::arg("highest_bias"), nb::arg("cap"),
-             nb::arg("seed"));
+             nb::arg("seed"), NoGil());
   module.def("images", &images, nb::arg("neurons"), nb::arg("samples"), nb::arg("seed"));
   module.def("samples", &samples, nb::arg("neurons"), nb::arg("samples"), nb::arg("density"), nb::arg("seed"));
 }

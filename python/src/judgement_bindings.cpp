@@ -1,51 +1,50 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "gil.hpp"
-#include "held_network.hpp"
+#include "interruptible.hpp"
 
 #include "core/error.hpp"
 #include "network/loss.hpp"
-#include "reference/verdict.hpp"
 
-#include <fmt/format.h>
+#include <varve/verify.hpp>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-#include <limits>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace nb = nanobind;
 
 namespace varve::python {
 namespace {
 
-std::vector<bool> flags_of(Verdicts const& verdicts, bool Verdict::*flag) {
-  std::vector<bool> flags;
-  for (auto const& verdict : verdicts.of_samples) flags.push_back(verdict.*flag);
-  return flags;
-}
-
-Numpy<std::uint8_t> to_numpy_flags(std::vector<bool> const& flags) {
-  std::vector<std::uint8_t> bytes(flags.begin(), flags.end());
-  return to_numpy(std::move(bytes));
+Numpy<std::uint8_t> flags_of(v0_3::Verdicts const& verdicts, bool v0_3::Verdict::*flag) {
+  std::vector<std::uint8_t> flags;
+  for (auto const& verdict : verdicts.of_samples) flags.push_back(verdict.*flag ? 1 : 0);
+  return to_numpy(std::move(flags));
 }
 
 /// Judges samples: arrays of bytes (alive, certain in float, certain in double), margins, and the activations.
-nb::tuple judge_samples(HeldNetwork const& network, CompressedRows const& rows, bool exact, bool wants_activations) {
-  Verdicts verdicts;
-  std::vector<double> margins;
+nb::tuple judge_samples(v0_3::Network const& network, CompressedRows const& rows, bool exact, bool wants_activations) {
+  using v0_3::Verdict;
+  v0_3::Verdicts verdicts;
   {
     WithoutGil const no_gil;
-    auto const samples = to_samples(rows, "X", Precision::double_precision);
-    InterruptibleNetwork const source(network.shared());
-    verdicts = judge(source, samples, exact ? Arithmetic::exact : Arithmetic::double_precision, wants_activations);
-    for (auto const& verdict : verdicts.of_samples) margins.push_back(verdict.margin);
+    auto const samples = v0_3::hold(to_samples(rows, "X", Precision::double_precision));
+    auto const arithmetic = exact ? v0_3::Arithmetic::exact : v0_3::Arithmetic::double_precision;
+    verdicts = judge(interruptible(network), samples, arithmetic, wants_activations);
   }
-  return nb::make_tuple(to_numpy_flags(flags_of(verdicts, &Verdict::is_alive)),
-                        to_numpy_flags(flags_of(verdicts, &Verdict::is_certain_in_float)),
-                        to_numpy_flags(flags_of(verdicts, &Verdict::is_certain_in_double)),
-                        to_numpy(std::move(margins)), to_tuple(verdicts.activations.matrix));
+  std::vector<double> margins;
+  for (auto const& verdict : verdicts.of_samples) margins.push_back(verdict.margin);
+  return nb::make_tuple(flags_of(verdicts, &Verdict::is_alive), flags_of(verdicts, &Verdict::is_certain_in_float),
+                        flags_of(verdicts, &Verdict::is_certain_in_double), to_numpy(std::move(margins)),
+                        to_tuple(verdicts.activations));
 }
 
 /// The sums of an evaluation: samples, loss, right answers, answers in the top.

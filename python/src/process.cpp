@@ -3,7 +3,8 @@
 #include "gil.hpp"
 
 #include "core/error.hpp"
-#include "core/runtime.hpp"
+
+#include <varve/runtime.hpp>
 
 #include <nanobind/nanobind.h>
 #include <unistd.h>
@@ -11,9 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <set>
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace varve::python {
 namespace {
@@ -25,7 +24,7 @@ struct Process {
   std::recursive_timed_mutex turn;
   std::mutex guard; ///< of `holders`
   std::set<HoldsViews*> holders;
-  std::optional<Runtime> runtime;
+  std::optional<v0_3::Runtime> runtime;
   std::atomic<pid_t> starter = 0;     ///< the process that started Kokkos; 0: none yet
   std::atomic<std::thread::id> ender; ///< the thread that called end(), if one has
 
@@ -45,14 +44,7 @@ Process& process() {
 void start_in_turn(std::optional<int> num_threads, std::optional<int> device) {
   auto& here = process();
   if (here.ender.load() != std::thread::id()) fail_at_the_end();
-  std::vector<std::string> words{"varve"};
-  if (num_threads) words.push_back("--kokkos-num-threads=" + std::to_string(*num_threads));
-  if (device) words.push_back("--kokkos-device-id=" + std::to_string(*device));
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  auto count = static_cast<int>(arguments.size());
-  arguments.push_back(nullptr);
-  here.runtime.emplace(count, arguments.data());
+  here.runtime.emplace(v0_3::RuntimeOptions{num_threads, device});
   here.starter = getpid();
 }
 
@@ -131,6 +123,24 @@ void run_signal_handlers() {
   last_look = now;
   WithGil const gil;
   if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+v0_3::Progress to_progress(nanobind::object const& callback) {
+  return [called = callback.is_none() ? nullptr : callback.ptr()](std::size_t done, std::size_t total) {
+    if (called != nullptr) {
+      WithGil const gil;
+      nanobind::borrow(called)(done, total);
+    }
+    if (done < total) run_signal_handlers();
+  };
+}
+
+char const* name_of(v0_3::Precision precision) {
+  return precision == v0_3::Precision::double_precision ? "float64" : "float32";
+}
+
+v0_3::Precision to_precision(std::string const& name) {
+  return name == "float64" ? v0_3::Precision::double_precision : v0_3::Precision::single_precision;
 }
 
 } // namespace varve::python

@@ -2,8 +2,13 @@
 
 #include "gpu_of_thread.hpp"
 
+#include <varve/types.hpp>
+
+#include <nanobind/nanobind.h>
+
 #include <mutex>
 #include <optional>
+#include <string>
 
 /// What all objects of the module share: Kokkos, which one process starts and ends once, and the turn to use it.
 namespace varve::python {
@@ -59,5 +64,12 @@ void end();
 /// Call it without the GIL, in everything that may take long. Threads other than the main one have no handlers; once
 /// end() has been called, it throws ResourceError there.
 void run_signal_handlers();
+
+/// Calls a callback of Python, unless it is None, and then run_signal_handlers(). The caller keeps the callback alive.
+v0_3::Progress to_progress(nanobind::object const& callback);
+
+/// The precision "float32" or "float64".
+v0_3::Precision to_precision(std::string const& name);
+char const* name_of(v0_3::Precision precision);
 
 } // namespace varve::python

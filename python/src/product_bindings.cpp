@@ -17,6 +17,9 @@
 namespace nb = nanobind;
 
 namespace varve::python {
+
+using namespace v0_3;
+
 namespace {
 
 /// A matrix of the caller in host memory, with any strides.
@@ -41,25 +44,15 @@ Result to_public(Given const& given) {
   return std::visit([](auto const& matrix) { return Result(view_of(matrix)); }, given);
 }
 
-Precision parse_precision(std::string const& name) {
-  return name == "float64" ? Precision::double_precision : Precision::single_precision;
-}
-
 /// Multiplies and returns the hash of the product.
 std::uint64_t run(Operand const& a, Operand const& b, Target const& c, std::optional<Operand> const& added,
                   ProductOptions options, nb::object const& callback) {
-  auto* const on_progress = callback.is_none() ? nullptr : callback.ptr(); // the caller holds a reference
+  auto const progress = to_progress(callback);
   WithoutGil const no_gil;
   if (added) options.added = to_public<ProductOperand>(*added);
-  auto const progress = [&](std::size_t done, std::size_t total) {
-    run_signal_handlers();
-    if (on_progress == nullptr) return;
-    WithGil const gil;
-    nb::borrow(on_progress)(done, total);
-  };
   Turn const turn;
-  return varve::multiply(to_public<ProductOperand>(a), to_public<ProductOperand>(b), to_public<ProductTarget>(c),
-                         options, progress)
+  return v0_3::multiply(to_public<ProductOperand>(a), to_public<ProductOperand>(b), to_public<ProductTarget>(c),
+                        options, progress)
       .hash;
 }
 
@@ -75,11 +68,8 @@ void add_products(nb::module_& module) {
       .def_rw("tile", &ProductOptions::tile, nb::arg().none())
       .def_rw("device_memory_limit", &ProductOptions::device_memory_limit, nb::arg().none())
       .def_prop_rw(
-          "precision",
-          [](ProductOptions const& self) {
-            return self.precision == Precision::double_precision ? "float64" : "float32";
-          },
-          [](ProductOptions& self, std::string const& name) { self.precision = parse_precision(name); })
+          "precision", [](ProductOptions const& self) { return name_of(self.precision); },
+          [](ProductOptions& self, std::string const& name) { self.precision = to_precision(name); })
       .def_prop_rw(
           "backend", [](ProductOptions const& self) { return self.backend ? to_string(*self.backend) : std::string(); },
           [](ProductOptions& self, std::string const& name) {
@@ -96,8 +86,7 @@ void add_products(nb::module_& module) {
           WithoutGil const no_gil;
           description = describe_matrix({name});
         }
-        bool const is_double = description.precision == Precision::double_precision;
-        return nb::make_tuple(description.num_rows, description.num_columns, is_double ? "float64" : "float32");
+        return nb::make_tuple(description.num_rows, description.num_columns, name_of(description.precision));
       },
       nb::arg("name"), "Rows, columns and type of the matrix of a file.");
 }

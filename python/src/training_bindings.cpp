@@ -1,8 +1,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "gil.hpp"
-#include "held_network.hpp"
-#include "process.hpp"
+#include "interruptible.hpp"
 
 #include "core/error.hpp"
 #include "core/version.hpp"
@@ -11,6 +10,8 @@
 #include "training/checkpoint.hpp"
 #include "training/trainer.hpp"
 #include "training/training_receipt.hpp"
+
+#include <varve/train.hpp>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -24,7 +25,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace nb = nanobind;
@@ -32,20 +32,13 @@ namespace nb = nanobind;
 namespace varve::python {
 namespace {
 
-/// What a training is asked for, with the names that Python gives it.
-struct TrainingSettings : RecipeNames {
-  std::string backend, precision;
-  Recipe recipe; ///< completed by recipe_of()
+/// What a training is asked for.
+struct TrainingSettings : v0_3::Recipe {
+  std::string backend;
   std::optional<std::size_t> micro_batch, keep_every, memory_limit, device_memory_limit;
   std::string checkpoint; ///< the file that holds the state; empty: none
   std::optional<std::uint64_t> checkpoint_every, receipt_every;
 };
-
-Recipe recipe_of(TrainingSettings const& settings) {
-  Recipe recipe = settings.recipe;
-  recipe.precision = settings.precision == "float64" ? Precision::double_precision : Precision::single_precision;
-  return complete_recipe(recipe, settings);
-}
 
 TrainingOptions options_of(TrainingSettings const& settings, Recipe const& recipe) {
   auto options = training_options(recipe);
@@ -61,11 +54,10 @@ TrainingOptions options_of(TrainingSettings const& settings, Recipe const& recip
 class TrainingRun final : public HoldsViews {
 public:
   /// num_samples: of the set to train with. Continues from the checkpoint of the settings if that exists.
-  TrainingRun(HeldNetwork const& network, TrainingSettings const& settings, std::size_t num_samples)
-      : settings_(settings), recipe_(recipe_of(settings)), recipe_json_(to_json(recipe_, num_samples)) {
+  TrainingRun(v0_3::Network const& network, TrainingSettings const& settings, std::size_t num_samples)
+      : settings_(settings), recipe_(to_private(settings)), recipe_json_(to_json(recipe_, num_samples)) {
     Turn const turn;
-    InterruptibleNetwork const source(network.shared());
-    auto start = load(source);
+    auto start = load(InterruptibleNetwork(network));
     if (settings_.receipt_every) start_ = network_digest(start);
     if (!settings_.checkpoint.empty()) {
       if (auto found = find_checkpoint(start)) {
@@ -151,14 +143,16 @@ public:
     return to_json(std::move(receipt));
   }
 
-  std::unique_ptr<HeldNetwork> network() {
+  v0_3::Network network() {
     Turn const turn;
     if (num_single_steps_ > 0) open().require_finite_moments(); // which epochs do at their end
-    return hold(std::make_shared<Network const>(open().network()));
+    return v0_3::hold(std::make_shared<Network const>(open().network()));
   }
 
-  /// The network of the best epoch; null if there is none, or a checkpoint of Varve 0.2 lacks it.
-  std::unique_ptr<HeldNetwork> best() const { return trainer_->best() ? hold(trainer_->best()) : nullptr; }
+  /// The network of the best epoch; nullopt if there is none, or a checkpoint of Varve 0.2 lacks it.
+  std::optional<v0_3::Network> best() const {
+    return trainer_->best() ? std::optional(v0_3::hold(trainer_->best())) : std::nullopt;
+  }
 
   std::vector<EpochResult> const& epochs() const { return trainer_->epochs(); }
 
@@ -218,28 +212,37 @@ private:
   std::optional<Trainer> trainer_;
 };
 
-/// Adds a property of the recipe: get(recipe) is a reference to it.
-template <class Get>
-void add_number(nb::class_<TrainingSettings>& settings, char const* name, Get get) {
-  using Number = std::remove_reference_t<decltype(get(std::declval<Recipe&>()))>;
-  settings.def_prop_rw(
-      name, [get](TrainingSettings& self) { return get(self.recipe); },
-      [get](TrainingSettings& self, Number value) { get(self.recipe) = value; });
-}
-
 using NoGil = nb::call_guard<WithoutGil>;
 
 void add_settings(nb::module_& module) {
-  nb::class_<TrainingSettings> settings(module, "TrainingSettings", "What a training is asked for.");
-  settings.def(nb::init<>())
+  nb::class_<TrainingSettings>(module, "TrainingSettings", "What a training is asked for.")
+      .def(nb::init<>())
       .def(
-          "require_valid", [](TrainingSettings const& self) { options_of(self, recipe_of(self)); }, NoGil())
+          "require_valid", [](TrainingSettings const& self) { options_of(self, to_private(self)); }, NoGil())
       .def_rw("backend", &TrainingSettings::backend)
-      .def_rw("precision", &TrainingSettings::precision)
+      .def_prop_rw(
+          "precision", [](TrainingSettings const& self) { return name_of(self.precision); },
+          [](TrainingSettings& self, std::string const& name) { self.precision = to_precision(name); })
       .def_rw("loss", &TrainingSettings::loss)
+      .def_rw("delta", &TrainingSettings::delta)
       .def_rw("optimizer", &TrainingSettings::optimizer)
-      .def_rw("rate_schedule", &TrainingSettings::rate_schedule)
+      .def_rw("momentum", &TrainingSettings::momentum)
+      .def_rw("beta1", &TrainingSettings::beta1)
+      .def_rw("beta2", &TrainingSettings::beta2)
+      .def_rw("epsilon", &TrainingSettings::epsilon)
+      .def_rw("l2", &TrainingSettings::l2)
+      .def_rw("rate", &TrainingSettings::rate)
+      .def_rw("rate_schedule", &TrainingSettings::schedule)
+      .def_rw("rate_every", &TrainingSettings::rate_every)
+      .def_rw("rate_factor", &TrainingSettings::rate_factor)
+      .def_rw("warm_up", &TrainingSettings::warm_up)
+      .def_rw("batch", &TrainingSettings::batch)
+      .def_rw("epochs", &TrainingSettings::epochs)
+      .def_rw("seed", &TrainingSettings::seed)
       .def_rw("pattern", &TrainingSettings::pattern)
+      .def_rw("pattern_fraction", &TrainingSettings::pattern_fraction)
+      .def_rw("pattern_every", &TrainingSettings::pattern_every)
+      .def_rw("pattern_until", &TrainingSettings::pattern_until)
       .def_rw("pattern_schedule", &TrainingSettings::pattern_schedule)
       .def_rw("micro_batch", &TrainingSettings::micro_batch, nb::arg().none())
       .def_rw("keep_every", &TrainingSettings::keep_every, nb::arg().none())
@@ -248,22 +251,6 @@ void add_settings(nb::module_& module) {
       .def_rw("checkpoint", &TrainingSettings::checkpoint)
       .def_rw("checkpoint_every", &TrainingSettings::checkpoint_every, nb::arg().none())
       .def_rw("receipt_every", &TrainingSettings::receipt_every, nb::arg().none());
-  add_number(settings, "delta", [](Recipe& recipe) -> double& { return recipe.loss.delta; });
-  add_number(settings, "rate", [](Recipe& recipe) -> double& { return recipe.rate.rate; });
-  add_number(settings, "rate_every", [](Recipe& recipe) -> std::size_t& { return recipe.rate.every; });
-  add_number(settings, "rate_factor", [](Recipe& recipe) -> double& { return recipe.rate.factor; });
-  add_number(settings, "warm_up", [](Recipe& recipe) -> std::uint64_t& { return recipe.rate.warm_up; });
-  add_number(settings, "momentum", [](Recipe& recipe) -> double& { return recipe.optimizer.momentum; });
-  add_number(settings, "beta1", [](Recipe& recipe) -> double& { return recipe.optimizer.beta1; });
-  add_number(settings, "beta2", [](Recipe& recipe) -> double& { return recipe.optimizer.beta2; });
-  add_number(settings, "epsilon", [](Recipe& recipe) -> double& { return recipe.optimizer.epsilon; });
-  add_number(settings, "l2", [](Recipe& recipe) -> double& { return recipe.optimizer.l2; });
-  add_number(settings, "batch", [](Recipe& recipe) -> std::size_t& { return recipe.batch; });
-  add_number(settings, "epochs", [](Recipe& recipe) -> std::size_t& { return recipe.epochs; });
-  add_number(settings, "seed", [](Recipe& recipe) -> std::uint64_t& { return recipe.seed; });
-  add_number(settings, "pattern_fraction", [](Recipe& recipe) -> double& { return recipe.pattern.fraction; });
-  add_number(settings, "pattern_every", [](Recipe& recipe) -> std::uint64_t& { return recipe.pattern.every; });
-  add_number(settings, "pattern_until", [](Recipe& recipe) -> double& { return recipe.pattern.until; });
 }
 
 void add_epoch(nb::module_& module) {
@@ -299,7 +286,7 @@ void add_training(nb::module_& module) {
       "usual_rate", [](std::string const& optimizer) { return entry_of(parse_optimizer(optimizer)).rate; },
       nb::arg("optimizer"), "The learning rate where none is given.");
   nb::class_<TrainingRun>(module, "TrainingRun", "A network in training.")
-      .def(nb::new_([](HeldNetwork const& network, TrainingSettings const& settings, std::size_t num_samples) {
+      .def(nb::new_([](v0_3::Network const& network, TrainingSettings const& settings, std::size_t num_samples) {
              return std::make_unique<TrainingRun>(network, settings, num_samples);
            }),
            nb::arg("network"), nb::arg("settings"), nb::arg("num_samples"), NoGil())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import warnings
@@ -208,12 +209,17 @@ class Network:
     @property
     def num_edges(self) -> int:
         """Stored weights of all layers."""
-        return self._core.num_edges()
+        return self._edges_and_places[0]
 
     @property
     def density(self) -> float:
         """Edges, as a share of the places of all matrices (outputs * inputs); 0 if there are none."""
-        return self.num_edges / max(self._core.num_places(), 1)
+        edges, places = self._edges_and_places
+        return edges / max(places, 1)
+
+    @functools.cached_property
+    def _edges_and_places(self) -> tuple[int, int]:
+        return self._core.count_edges()
 
     def __len__(self) -> int:
         """The number of layers."""
@@ -439,13 +445,13 @@ class Network:
 
         :param X: the samples that the plan is for; 8192 samples of any values by default
         """
-        shape = (8192, 8192 * self.num_inputs, False)
+        num_samples = planned_for = 8192
         if X is not None:
             X = _files.samples_of(X, self.num_inputs)
-            shape = _core.shape_of(_arrays.to_sample_rows(X, self.num_inputs))
+            num_samples, planned_for = _arrays.shape_of(X)[0], _arrays.to_sample_rows(X, self.num_inputs)
         options = (_arrays.to_precision(precision), backend, reductions, edge_order, "varve", batch, memory_limit)
         with _files.sentences():
-            return Plan("\n".join(self._new_engine(shape[0], *options).plan_for(*shape)))
+            return Plan("\n".join(self._new_engine(num_samples, *options).plan_lines(planned_for)))
 
     # --- judging
 

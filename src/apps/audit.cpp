@@ -1,5 +1,4 @@
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "apps/train_options.hpp"
@@ -22,7 +21,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -78,9 +76,8 @@ std::size_t state_to_audit(AuditOptions const& options, TrainingReceipt const& r
     std::mt19937_64 random(options.seed ? *options.seed : std::random_device()());
     step = std::uniform_int_distribution<std::uint64_t>(1, num_steps)(random);
   } else {
-    auto const* const end = options.step.data() + options.step.size();
-    auto const parsed = std::from_chars(options.step.data(), end, step);
-    if (parsed.ec != std::errc() || parsed.ptr != end || step == 0 || step > num_steps)
+    step = whole_number(options.step).value_or(0);
+    if (step == 0 || step > num_steps)
       throw UsageError(
           fmt::format("--draw step is '{}', expected random or a step from 1 to {}", options.step, num_steps));
   }
@@ -169,9 +166,8 @@ int audit_training(AuditOptions const& options, TrainingReceipt const& receipt) 
                checkpoint_of_step("", receipt.states[last - 1].step).string());
   }
 
-  TrainOptions computing;
-  computing.backend = options.run.backend;
-  auto engine_options = varve::engine_options(computing, recipe);
+  auto engine_options = training_options(recipe);
+  engine_options.backend = parse_backend(options.run.backend);
   engine_options.batch = std::min(engine_options.batch, num_samples);
   auto const engine = prepare_training(network, engine_options);
   Trainer trainer(*engine, recipe, engine->add_samples(data.samples, data.answers, options.run.input), num_samples,

@@ -1,6 +1,5 @@
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
@@ -182,7 +181,7 @@ void add_benchmark_options(CLI::App& command, BenchmarkOptions& options) {
            "see varve infer --help; several are measured beside each other (--reductions none auto)");
   add_tuning(command, {engine_key(options.computing, "edge-order"), engine_key(options.computing, "formats"),
                        engine_key(options.computing, "kernel"),
-                       number_key("batch", options.computing.batch, "N", "samples at a time", above_zero())});
+                       number_key("batch", options.computing.named.batch, "N", "samples at a time", above_zero())});
 }
 
 /// Throws UsageError unless the options name either a network and its input or a suite, and every name is known.
@@ -202,7 +201,7 @@ void require_sound(BenchmarkOptions const& options) {
 }
 
 Json as_json(BenchmarkOptions const& options) {
-  auto const& batch = options.computing.batch;
+  auto const& batch = options.computing.named.batch;
   Json json = {{"network", options.network}, {"input", options.input},      {"suite", options.suite},
                {"samples", options.samples}, {"backend", options.backends}, {"batch", batch ? Json(*batch) : Json()},
                {"repeats", options.repeats}, {"seconds", options.seconds},  {"check", options.check.value_or(0)}};

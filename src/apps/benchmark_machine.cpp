@@ -36,35 +36,31 @@ Json first_line(fs::path const& path) {
   return std::getline(file, line) && !line.empty() ? Json(line) : Json();
 }
 
-/// The number in a file times a factor; null if there is none.
-Json number_in(fs::path const& path, double factor = 1.0) {
+/// The number in a file; null if there is none.
+Json number_in(fs::path const& path) {
   std::ifstream file(path);
   double number = 0.0;
-  return file >> number ? Json(number * factor) : Json();
+  return file >> number ? Json(number) : Json();
 }
 
-/// The smaller of two numbers, one of which may be null.
-Json smaller(Json const& one, Json const& other) {
-  if (one.is_null() || other.is_null()) return one.is_null() ? other : one;
-  return std::min(one.get<double>(), other.get<double>());
-}
+constexpr double no_limit = 1e18; // version 1 of control groups writes a number of this size where there is none
 
 /// Processors in cpu.max of version 2, "QUOTA PERIOD" or "max PERIOD", or in the two files of version 1.
-Json processors_of(fs::path const& group) {
-  std::ifstream both(group / "cpu.max");
+double processors_of(fs::path const& group) {
   double quota = 0.0;
   double period = 0.0;
-  if (both >> quota >> period && period > 0.0) return quota / period;
-  std::ifstream quota_file(group / "cpu.cfs_quota_us");
-  std::ifstream period_file(group / "cpu.cfs_period_us");
-  if (quota_file >> quota && period_file >> period && quota > 0.0 && period > 0.0) return quota / period;
-  return {};
+  if (!(std::ifstream(group / "cpu.max") >> quota >> period)) {
+    std::ifstream(group / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0.0 && period > 0.0 ? quota / period : no_limit;
 }
 
-Json memory_of(fs::path const& group) {
-  constexpr double no_limit = 1e18; // version 1 writes a number of this size where there is no limit
-  auto const bytes = smaller(number_in(group / "memory.max"), number_in(group / "memory.limit_in_bytes"));
-  return bytes.is_null() || bytes.get<double>() > no_limit ? Json() : bytes;
+double memory_of(fs::path const& group) {
+  double bytes = no_limit;
+  for (char const* const name : {"memory.max", "memory.limit_in_bytes"})
+    if (auto const limit = number_in(group / name); limit.is_number()) bytes = std::min(bytes, limit.get<double>());
+  return bytes;
 }
 
 /// The folders of the control groups of this process and of their parents, in the mount points that are usual. (In a
@@ -179,13 +175,14 @@ Json describe_system(fs::path const& root) {
 } // namespace
 
 nlohmann::ordered_json describe_group_limits(fs::path const& root) {
-  Json processors;
-  Json bytes;
+  double processors = no_limit;
+  double bytes = no_limit;
   for (auto const& folder : group_folders(root)) {
-    processors = smaller(processors, processors_of(folder));
-    bytes = smaller(bytes, memory_of(folder));
+    processors = std::min(processors, processors_of(folder));
+    bytes = std::min(bytes, memory_of(folder));
   }
-  return {{"processors", processors}, {"memory_bytes", bytes}};
+  auto const limit = [](double number) { return number < no_limit ? Json(number) : Json(); };
+  return {{"processors", limit(processors)}, {"memory_bytes", limit(bytes)}};
 }
 
 nlohmann::ordered_json describe_machine(fs::path const& root) {

@@ -14,11 +14,9 @@
 #include <cctype>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -170,15 +168,19 @@ void add_help(CLI::App& command_line) {
   command_line.set_help_all_flag("--help-all", "Print help with all options and exit");
 }
 
-std::string complaint_on_whole_number(std::string& text) {
+std::optional<std::uint64_t> whole_number(std::string_view text) {
   std::uint64_t number = 0;
   char const* const end = text.data() + text.size();
   auto const [next, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || next != end) {
+  return error == std::errc() && next == end ? std::optional(number) : std::nullopt;
+}
+
+std::string complaint_on_whole_number(std::string& text) {
+  auto const number = whole_number(text);
+  if (!number)
     return fmt::format("found '{}', expected a whole number from 0 to {} in decimal digits", text,
                        std::numeric_limits<std::uint64_t>::max());
-  }
-  text = fmt::format("{}", number);
+  text = fmt::format("{}", *number);
   return {};
 }
 

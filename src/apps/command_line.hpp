@@ -4,8 +4,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace varve {
 
@@ -15,6 +18,9 @@ void add_help(CLI::App& command_line);
 /// The error sentence for a command line that could not be parsed. If the command line contains an unknown word, the
 /// sentence names that word and the nearest known one, rather than an option that is missing because of it.
 std::string explain(CLI::App const& command_line, CLI::ParseError const& error);
+
+/// The whole number that a text of decimal digits is; nullopt if it is none or does not fit 64 bits.
+std::optional<std::uint64_t> whole_number(std::string_view text);
 
 /// Rewrites a whole number without leading zeros, which CLI11 would take for an octal one. Returns a complaint if it is
 /// none or does not fit 64 bits, else an empty text.

@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -46,39 +45,10 @@ struct ConvertOptions {
   CommandFiles files;
 };
 
-/// Passes on a pruned network and notes which of its layers have lost all their edges.
-class EmptiedLayers final : public NetworkSource {
-public:
-  /// `source`: the network before it was pruned.
-  EmptiedLayers(NetworkSource const& pruned, NetworkSource const& source)
-      : pruned_(pruned), source_(source), is_empty_(pruned.num_layers()) {}
-
-  std::string name() const override { return pruned_.name(); }
-  std::size_t num_layers() const override { return pruned_.num_layers(); }
-  Layer layer(std::size_t number) const override {
-    auto layer = pruned_.layer(number);
-    if (layer.num_edges() == 0 && source_.layer(number).num_edges() > 0) is_empty_[number] = true;
-    return layer;
-  }
-
-  /// The noted layers among those that have been read.
-  std::vector<std::size_t> numbers() const {
-    std::vector<std::size_t> numbers;
-    for (std::size_t number = 0; number < is_empty_.size(); ++number)
-      if (is_empty_[number]) numbers.push_back(number);
-    return numbers;
-  }
-
-private:
-  NetworkSource const& pruned_;
-  NetworkSource const& source_;
-  mutable std::vector<std::atomic<bool>> is_empty_; ///< several threads read layers
-};
-
 /// Warns of layers without edges, whose outputs are those of their biases for every sample.
-void say_which_are_empty(EmptiedLayers const& layers) {
+void say_which_are_empty(PrunedNetwork const& network) {
   constexpr std::size_t most = 20;
-  auto const numbers = layers.numbers();
+  auto const numbers = network.emptied_layers();
   if (numbers.empty()) return;
   std::string list;
   for (std::size_t i = 0; i < std::min(most, numbers.size()); ++i)
@@ -86,7 +56,7 @@ void say_which_are_empty(EmptiedLayers const& layers) {
   say(fmt::format(
       "varve: pruning leaves no edge in {} of {} layers, whose outputs do not depend on the sample any more: "
       "layer {}{}",
-      numbers.size(), layers.num_layers(), list, numbers.size() > most ? ", ..." : ""));
+      numbers.size(), network.num_layers(), list, numbers.size() > most ? ", ..." : ""));
 }
 
 /// The density of --prune. Throws UsageError unless it is above 0 and at most 1.
@@ -112,9 +82,8 @@ void convert_network(NetworkSource const& network, ConvertOptions const& options
     KeptNetwork const kept(network, kept_bytes);
     auto const scope = options.over == "network" ? PruneScope::network : PruneScope::layer;
     PrunedNetwork const pruned(kept, density_of(options), scope);
-    EmptiedLayers const watched(pruned, kept);
-    save_network(watched, target, progress);
-    say_which_are_empty(watched);
+    save_network(pruned, target, progress);
+    say_which_are_empty(pruned);
   } else {
     save_network(network, target, progress);
   }
@@ -141,13 +110,10 @@ std::unique_ptr<SampleReader> open_source(ConvertOptions const& options) {
 AddedAnswers open_answers(ConvertOptions const& options, SampleReader const& samples) {
   AddedAnswers answers;
   if (options.drops_answers) return answers;
-  SampleRange const range{samples.first_sample(), samples.first_sample() + samples.num_samples()};
-  SampleFileHeader header;
-  if (kind_of(options.source) == FileKind::container) header = read_sample_header(options.source);
-  auto const& labels = options.labels.empty() && header.has_labels ? options.source : options.labels;
-  auto const& targets = options.targets.empty() && header.num_targets ? options.source : options.targets;
-  if (!labels.empty()) answers.labels = open_labels(labels, range, OtherSamples::refused);
-  if (!targets.empty()) answers.targets = open_targets(targets, std::nullopt, range, OtherSamples::refused);
+  auto const files = with_own_answers({options.source, options.labels, options.targets});
+  auto const range = range_of(samples);
+  if (!files.labels.empty()) answers.labels = open_labels(files.labels, range, OtherSamples::refused);
+  if (!files.targets.empty()) answers.targets = open_targets(files.targets, std::nullopt, range, OtherSamples::refused);
   return answers;
 }
 

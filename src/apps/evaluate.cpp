@@ -1,5 +1,4 @@
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
@@ -8,7 +7,6 @@
 #include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "io/sample_file.hpp"
 #include "network/loss.hpp"
 
 #include <fmt/format.h>
@@ -105,7 +103,7 @@ struct EvaluateJob {
   std::unique_ptr<SampleReader> samples;
   std::optional<Labels> labels;
   std::unique_ptr<SampleReader> targets;
-  std::string label_file, target_file; ///< files of labels and targets, for messages
+  AnswerFiles files; ///< for messages
   std::size_t num_outputs = 0, num_classes = 0;
   Loss loss;
   std::size_t top = 5; ///< as in Evaluation
@@ -140,26 +138,18 @@ void print(Evaluation const& evaluation, EvaluateJob const& job) {
   }
 }
 
-std::size_t num_outputs_of(NetworkSource const& network) {
-  return network.layer(network.num_layers() - 1).num_outputs();
-}
-
 /// Opens labels and targets: from the files that options name, else from the input.
 void open_answers(EvaluateJob& job, EvaluateOptions const& options) {
-  auto const& input = options.run.input;
-  SampleRange const range{job.samples->first_sample(), job.samples->first_sample() + job.samples->num_samples()};
+  auto const range = range_of(*job.samples);
   auto const others = options.run.samples.empty() ? OtherSamples::refused : OtherSamples::ignored;
-  SampleFileHeader header;
-  if (kind_of(input) == FileKind::container) header = read_sample_header(input);
-  job.label_file = options.labels.empty() && header.has_labels ? input : options.labels;
-  job.target_file = options.targets.empty() && header.num_targets ? input : options.targets;
+  job.files = with_own_answers({options.run.input, options.labels, options.targets});
   bool const wants_targets = !options.targets.empty() || !options.loss || entry_of(job.loss).takes_targets;
-  if (!job.label_file.empty()) {
-    job.labels = open_labels(job.label_file, range, others);
-    require_classes(*job.labels, job.num_classes, job.label_file);
+  if (!job.files.labels.empty()) {
+    job.labels = open_labels(job.files.labels, range, others);
+    require_classes(*job.labels, job.num_classes, job.files.labels);
   }
-  if (!job.target_file.empty() && wants_targets)
-    job.targets = open_targets(job.target_file, job.num_outputs, range, others);
+  if (!job.files.targets.empty() && wants_targets)
+    job.targets = open_targets(job.files.targets, job.num_outputs, range, others);
 }
 
 /// Chooses the loss if options name none. Throws UsageError if the labels or targets that it needs are missing.
@@ -184,7 +174,7 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
   if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
-  job.num_outputs = num_outputs_of(*job.network);
+  job.num_outputs = job.network->layer(job.network->num_layers() - 1).num_outputs();
   if (options.loss) job.loss = parse_loss(*options.loss, options.delta);
   job.num_classes = job.loss.num_classes(job.num_outputs);
   job.top = std::min(options.top, job.num_classes);
@@ -225,7 +215,7 @@ Evaluation run_job(EvaluateJob const& job, Inference& inference) {
     SampleSet targets;
     if (job.targets) {
       targets = to_set(job.targets->read(first, last));
-      require_targets(targets.matrix, job.loss, job.target_file, targets.first_sample);
+      require_targets(targets.matrix, job.loss, job.files.targets, targets.first_sample);
       wanted.targets = &targets.matrix;
     }
     evaluation.add(result.activations.matrix, wanted);
@@ -244,8 +234,8 @@ Json report_of(EvaluateJob const& job, EvaluateOptions const& options) {
   report["input"] = {{"name", options.run.input},
                      {"first_sample", job.samples->first_sample() + 1},
                      {"samples", job.samples->num_samples()}};
-  if (job.labels) report["labels"] = job.label_file;
-  if (job.targets) report["targets"] = job.target_file;
+  if (job.labels) report["labels"] = job.files.labels;
+  if (job.targets) report["targets"] = job.files.targets;
   report["backend"] = options.run.backend;
   report["precision"] = options.run.precision;
   return report;

@@ -1,9 +1,8 @@
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
+#include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
-#include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
 #include "distribute/communicator.hpp"
@@ -316,21 +315,6 @@ void open_files(InferJob& job) {
                          {"repetitions", options.repeat_input}};
 }
 
-/// Opens the journal and takes the batches in it.
-void open_journal(InferJob& job) {
-  std::string run;
-  job.communicator.together([&] {
-    if (job.communicator.is_root()) run = json_text(describe_run(job.options, *job.samples));
-  });
-  run = job.communicator.broadcast(run);
-  job.communicator.together([&] {
-    job.store = RecordStore(job.options.journal, job.communicator.rank(), job.communicator.size());
-    job.store.resume(nlohmann::ordered_json::parse(run), [](std::string_view record, std::string const& place) {
-      return batch_of_bytes(record, place).samples;
-    });
-  });
-}
-
 /// The samples that no rank's store has.
 std::vector<SampleRange> find_left(InferJob const& job) {
   std::vector<std::uint64_t> bounds;
@@ -370,7 +354,11 @@ void find_finished(InferJob& job) {
     job.left = find_left(job);
     return;
   }
-  open_journal(job);
+  job.communicator.together(
+      [&] { job.store = RecordStore(job.options.journal, job.communicator.rank(), job.communicator.size()); });
+  resume(
+      job.store, job.communicator, [&] { return describe_run(job.options, *job.samples); },
+      [](std::string_view record, std::string const& place) { return batch_of_bytes(record, place).samples; });
   job.left = find_left(job);
   std::string facts;
   for (auto const& found : job.communicator.gather(json_text(job.store.network())))
@@ -392,7 +380,7 @@ BatchRules batch_rules(InferJob const& job) {
   if (job.splits_neurons()) usual = Schedule::together;
   rules.schedule = job.options.schedule.empty() ? usual : parse_schedule(job.options.schedule);
   rules.grain = job.engine.batch.value_or(grain_of(job.num_samples()));
-  rules.one_grain = job.options.batch.has_value();
+  rules.one_grain = job.options.named.batch.has_value();
   if (has_journal || rules.schedule == Schedule::dynamic) rules.max_seconds = max_seconds;
   rules.are_alike = job.are_ranks_alike && has_own_memory(job.engine.backend) && !has_journal;
   // With fewer samples a GPU is no longer busy: few of them survive to the late layers, which then take as long for few
@@ -432,7 +420,7 @@ bool may_split(InferJob const& job) {
 /// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
 bool is_reason_to_split(InferJob const& job, Prepared const& prepared, Error const& error) {
   if (!may_split(job)) return false;
-  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.batch);
+  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.named.batch);
 }
 
 /// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
@@ -473,15 +461,6 @@ Prepared prepare_job(InferJob& job) {
   return prepared;
 }
 
-/// The results of a run: on rank 0, those of all samples, in order.
-struct Outcome {
-  std::vector<SampleIndex> live_samples;
-  std::vector<NeuronIndex> predictions;
-  std::vector<SampleLeaves> leaves;
-  std::uint64_t activation_hash = 0;
-  double live_edges = 0.0;
-};
-
 /// The true categories of all repetitions. Called at the end, when the samples are known to be few enough to repeat.
 std::vector<SampleIndex> repeat_truth(InferJob const& job) {
   auto const repetitions = job.options.repeat_input;
@@ -512,9 +491,10 @@ void require_fit(FinishedBatch const& batch, WantedOutputs wanted, SampleIndex f
                                                   : "digests"));
 }
 
-/// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come.
-Outcome collect(InferJob const& job) {
-  Outcome outcome;
+/// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come: one batch
+/// with the other results of all samples.
+FinishedBatch collect(InferJob const& job) {
+  FinishedBatch outcome;
   job.communicator.together([&] {
     auto const num_outputs = job.facts["outputs"].get<std::size_t>();
     std::unique_ptr<SampleWriter> writer;
@@ -540,7 +520,7 @@ Outcome collect(InferJob const& job) {
   return outcome;
 }
 
-void write_lists(InferOptions const& options, Outcome const& outcome, SampleIndex first_sample) {
+void write_lists(InferOptions const& options, FinishedBatch const& outcome, SampleIndex first_sample) {
   if (!options.categories.empty()) write_categories(options.categories, outcome.live_samples);
   if (options.predictions.empty()) return;
   std::vector<SampleIndex> numbers(outcome.predictions.size());
@@ -621,7 +601,7 @@ void say_start(InferJob& job) {
 void read_samples_ahead(InferJob& job) {
   auto const& options = job.options;
   auto const num_samples = job.num_samples();
-  bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.batch &&
+  bool const is_one_batch = job.communicator.size() == 1 && options.journal.empty() && !options.named.batch &&
                             num_samples <= max_samples_at_a_time(job.engine.backend) &&
                             samples_that_fit(*job.samples, input_bytes(options, job.ranks_on_host)) == num_samples;
   if (is_one_batch) job.samples = read_ahead(std::move(job.samples), sample_memory_for(job.engine));
@@ -664,14 +644,6 @@ void run_left(InferJob& job) {
   add_run(job.report, prepared.rules.schedule, run_time.seconds(), gather(communicator, times));
 }
 
-int say_stopped(InferJob const& job, SampleIndex num_finished) {
-  if (job.communicator.is_root()) {
-    say(fmt::format("varve: a signal stopped the run after {} of {} samples; the same command continues from {}",
-                    num_finished, job.num_samples(), printable(job.options.journal)));
-  }
-  return stopped_by_signal;
-}
-
 int infer(InferOptions const& options) {
   Stopwatch const total_time;
   std::optional<StopSignal> stop_signal;
@@ -691,7 +663,8 @@ int infer(InferOptions const& options) {
   auto const num_finished = job.communicator.sum(std::uint64_t{length_of(job.store.ranges())});
   if (num_finished == job.num_samples()) return finish_job(job, total_time);
   VARVE_REQUIRE(job.has_journal(), "a run without a journal ends before its last sample");
-  return say_stopped(job, num_finished);
+  return say_stopped(job.communicator.is_root(), "the run", num_finished, job.num_samples(), "samples",
+                     options.journal);
 }
 
 } // namespace

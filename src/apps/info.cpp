@@ -1,5 +1,4 @@
 #include "apps/command.hpp"
-#include "apps/infer_options.hpp"
 #include "apps/options.hpp"
 #include "apps/report.hpp"
 #include "core/backend.hpp"

@@ -1,4 +1,4 @@
-#include "apps/session.hpp"
+#include "apps/command.hpp"
 #include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 

@@ -4,7 +4,6 @@
 #include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "core/printable.hpp"
 #include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "core/types.hpp"
@@ -215,7 +214,7 @@ public:
     auto const num_finished = num_found_ + ranks_.sum(num_finished_.load());
     if (num_finished < num_tasks_) {
       VARVE_REQUIRE(!options_.journal.empty(), "a product without a journal ends before its last tile");
-      return say_stopped(num_finished);
+      return say_stopped(ranks_.is_root(), "the product", num_finished, num_tasks_, "tiles", options_.journal);
     }
     finish();
     return 0;
@@ -368,17 +367,12 @@ private:
   /// Finds the tiles in the journal, if there is one.
   void find_finished() {
     if (!store_) return;
-    std::string run;
-    ranks_.together([&] {
-      if (ranks_.is_root()) run = json_text(describe_run(options_, tiles_.tile));
-    });
-    run = ranks_.broadcast(run);
-    ranks_.together([&] {
-      store_->resume(nlohmann::ordered_json::parse(run), [&](std::string_view record, std::string const& place) {
-        return range_of_tile(tiles_, sizeof(Scalar), record, place);
-      });
-      store_->begin();
-    });
+    resume(
+        *store_, ranks_, [&] { return describe_run(options_, tiles_.tile); },
+        [&](std::string_view record, std::string const& place) {
+          return range_of_tile(tiles_, sizeof(Scalar), record, place);
+        });
+    ranks_.together([&] { store_->begin(); });
     num_found_ = ranks_.sum(std::uint64_t{store_->ranges().size()});
     num_discarded_bytes_ = ranks_.sum(store_->num_discarded_bytes());
   }
@@ -511,14 +505,6 @@ private:
       hash_ += hash;
     }
     ++num_finished_;
-  }
-
-  int say_stopped(std::uint64_t num_finished) const {
-    if (ranks_.is_root()) {
-      say(fmt::format("varve: a signal stopped the product after {} of {} tiles; the same command continues from {}",
-                      num_finished, num_tasks_, printable(options_.journal)));
-    }
-    return stopped_by_signal;
   }
 
   /// Writes the output, the report and the last lines.

@@ -4,9 +4,11 @@
 #include "apps/report.hpp"
 #include "distribute/communicator.hpp"
 #include "distribute/ranks.hpp"
+#include "distribute/record_store.hpp"
 #include "engine/inference.hpp"
 #include "io/challenge.hpp"
 #include "io/file_roles.hpp"
+#include "io/sample_reader.hpp"
 #include "library/engine_options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -55,6 +57,22 @@ void check_files(FileRoles const& files);
 
 /// The same for a command of several ranks, each of which must be able to read every input. Collective.
 void check_files(FileRoles const& files, Communicator const& ranks);
+
+/// Takes the records of a journal, which are of the run that describe() describes on rank 0. Throws as
+/// RecordStore::resume() does. Collective.
+void resume(RecordStore& store, Communicator const& ranks, std::function<Json()> const& describe,
+            RecordStore::RangeOf const& range_of);
+
+/// The files of samples and their answers as options name them; an empty name: none is named.
+struct AnswerFiles {
+  std::string samples, labels, targets;
+};
+
+/// The same, with the file of the samples for answers that are not named and that it holds.
+AnswerFiles with_own_answers(AnswerFiles files);
+
+/// The numbers of the samples that a reader gives, from 0.
+SampleRange range_of(SampleReader const& samples);
 
 /// A part KEY=VALUE of the value of an option.
 struct OptionKey {
@@ -165,8 +183,7 @@ inline constexpr char const* input_help =
 struct ComputingOptions {
   std::string backend = to_string(compiled_backends().front());
   std::string precision = "float";
-  NamedOptions named;
-  std::optional<std::size_t> batch;
+  v0_3::InferenceOptions named; ///< without backend and precision
 };
 
 /// Adds --backend, --precision and --reductions. `condition`: what the help says before each, such as "with --plan: ".
@@ -188,5 +205,54 @@ InferenceOptions engine_options(ComputingOptions const& options);
 
 /// The precision that an option accepts by this name.
 Precision precision_of(std::string const& name);
+
+/// The options of `varve infer` as given by the user.
+struct InferOptions : ComputingOptions {
+  std::string network, input;
+  ChallengeOptions challenge;
+  std::string samples;
+  std::size_t repeat_input = 1;
+  std::string truth, categories, activations, predictions, report, receipt;
+  std::string journal;
+  std::string schedule;          ///< empty: by the number of ranks
+  std::string split = "auto";    ///< "auto", "samples" or "neurons"
+  std::string exchange = "auto"; ///< "auto" or "host"
+  std::string share_devices = "off";
+  MemoryRequest memory;
+  std::optional<std::size_t> input_memory; ///< in bytes, for samples being read
+  std::size_t repeat = 1;
+  CommandFiles files; ///< that the options above name
+
+  WantedOutputs wanted() const { return {!activations.empty(), !predictions.empty(), !receipt.empty()}; }
+};
+
+/// Adds all options of `varve infer`.
+void add_infer_options(CLI::App& command, InferOptions& options);
+
+/// Adds the options of the engine for commands that run a network on one rank: backend, precision, arithmetic, memory.
+void add_run_options(CLI::App& command, InferOptions& options);
+
+/// Converts the options to those of the engine. Throws UsageError about an unknown name.
+InferenceOptions engine_options(InferOptions const& options);
+
+/// The samples selected by --samples, by their numbers within the whole input, from 0; nullopt for all samples. Throws
+/// UsageError if the range is malformed.
+OptionalSampleRange parse_samples(std::string const& text);
+
+/// Host memory, in bytes, for the samples being read: --memory input, or this rank's share of an eighth of the
+/// available memory.
+std::size_t input_bytes(InferOptions const& options, std::size_t ranks_on_host);
+
+/// Sets memory limits that the user did not give: this rank's share of three quarters of the available host memory, or
+/// of half of it if the backend has a device with its own memory.
+void limit_memory(InferenceOptions& engine, std::size_t ranks_on_host);
+
+/// The most samples a rank should take at a time; larger batches would not be faster and would overlap less with
+/// reading.
+SampleIndex max_samples_at_a_time(Backend backend);
+
+/// Everything that outputs and batches depend on, for the journal: contents of the files, what is computed, and the
+/// division into batches. Throws InputError if a file cannot be read.
+Json describe_run(InferOptions const& options, SampleReader const& samples);
 
 } // namespace varve

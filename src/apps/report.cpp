@@ -20,6 +20,17 @@
 namespace varve {
 namespace {
 
+/// A number with three digits and a decimal prefix: "12.3 MB", "4.56 TB".
+std::string with_prefix(double number, std::string const& unit) {
+  constexpr std::array prefixes = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t prefix = 0;
+  while (std::abs(number) >= 999.5 && prefix + 1 < prefixes.size()) {
+    number /= 1000.0;
+    ++prefix;
+  }
+  return fmt::format("{:.3g} {}{}", number, prefixes[prefix], unit);
+}
+
 std::string text_of(Json const& fact, std::string const& unit) {
   if (fact.is_string()) return printable(fact.get_ref<std::string const&>());
   if (unit.empty()) return fact.is_number_float() ? fmt::format("{}", fact.get<double>()) : json_text(fact);
@@ -153,16 +164,6 @@ void write_report(std::string const& path, Json const& report) {
   OutputFile file(path);
   file.write(json_text(report, 2) + "\n");
   file.commit();
-}
-
-std::string with_prefix(double number, std::string const& unit) {
-  constexpr std::array prefixes = {"", "k", "M", "G", "T", "P", "E"};
-  std::size_t prefix = 0;
-  while (std::abs(number) >= 999.5 && prefix + 1 < prefixes.size()) {
-    number /= 1000.0;
-    ++prefix;
-  }
-  return fmt::format("{:.3g} {}{}", number, prefixes[prefix], unit);
 }
 
 std::string readable_seconds(double seconds) {

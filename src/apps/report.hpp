@@ -51,9 +51,6 @@ Json statistics_of(std::vector<double> seconds);
 /// Writes a report to a file. Throws as OutputFile does.
 void write_report(std::string const& path, Json const& report);
 
-/// A number with three digits and a decimal prefix: "12.3 MB", "4.56 TB".
-std::string with_prefix(double number, std::string const& unit);
-
 /// Seconds with three digits and a fitting unit: "12.3 ms", "4.56 s".
 std::string readable_seconds(double seconds);
 

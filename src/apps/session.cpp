@@ -1,6 +1,5 @@
-#include "apps/session.hpp"
-
 #include "apps/command.hpp"
+
 #include "apps/command_line.hpp"
 #include "apps/options.hpp"
 #include "apps/standard_streams.hpp"
@@ -127,6 +126,14 @@ private:
 };
 
 } // namespace
+
+int say_stopped(bool speaks, char const* what, std::uint64_t done, std::uint64_t all, char const* parts,
+                std::string const& journal) {
+  if (speaks)
+    say(fmt::format("varve: a signal stopped {} after {} of {} {}; the same command continues from {}", what, done, all,
+                    parts, printable(journal)));
+  return stopped_by_signal;
+}
 
 int Session::run_on(Communicator const& communicator, int num_arguments, char** arguments) {
   CLI::App command_line(description, "varve");

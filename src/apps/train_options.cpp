@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -63,51 +62,50 @@ void add_files(CLI::App& command, TrainOptions& options) {
 void add_recipe(CLI::App& command, TrainOptions& options) {
   auto& recipe = options.recipe;
   OptionGroup const shown(command);
-  shown.add("--loss", options.names.loss,
+  shown.add("--loss", recipe.loss,
             "cross-entropy (softmax of the outputs and a class), mean-square, logistic (sigmoid of each output and a "
             "target from 0 to 1; one output distinguishes two classes) or huber",
             known(names_of(all_losses)));
-  auto& optimizer = recipe.optimizer;
   shown.add_keys("--optimizer",
-                 {number_key("momentum", optimizer.momentum, "M", "of momentum and nesterov (default: 0.9)"),
-                  number_key("beta1", optimizer.beta1, "B", "of the Adam family (default: 0.9)"),
-                  number_key("beta2", optimizer.beta2, "B", "of the Adam family (default: 0.999)"),
-                  number_key("epsilon", optimizer.epsilon, "E", "of the Adam family (default: 1e-8)"),
-                  number_key("l2", optimizer.l2, "L",
+                 {number_key("momentum", recipe.momentum, "M", "of momentum and nesterov (default: 0.9)"),
+                  number_key("beta1", recipe.beta1, "B", "of the Adam family (default: 0.9)"),
+                  number_key("beta2", recipe.beta2, "B", "of the Adam family (default: 0.999)"),
+                  number_key("epsilon", recipe.epsilon, "E", "of the Adam family (default: 1e-8)"),
+                  number_key("l2", recipe.l2, "L",
                              "decay of weights (not of biases): l2 * weight is added to the gradient; adamw subtracts "
                              "rate * l2 * weight (default: 0)")},
-                 "how gradients change weights:", &options.names.optimizer, names_of(all_optimizers));
+                 "how gradients change weights:", &recipe.optimizer, names_of(all_optimizers));
   shown.add("--rate", options.rate, "learning rate (default: 0.05; of the Adam family 0.001)");
   shown.add("--batch", recipe.batch, "samples of a mini-batch", above_zero());
   shown.add("--epochs", recipe.epochs, "number of passes over all samples", above_zero());
   OptionGroup const rates(command, "Rates and order");
   rates.add_keys("--rate-schedule",
-                 {number_key("every", recipe.rate.every, "N", "of step: epochs between changes (default: 10)"),
-                  number_key("factor", recipe.rate.factor, "F", "of step: of each change (default: 0.1)"),
-                  number_key("warm-up", recipe.rate.warm_up, "N",
+                 {number_key("every", recipe.rate_every, "N", "of step: epochs between changes (default: 10)"),
+                  number_key("factor", recipe.rate_factor, "F", "of step: of each change (default: 0.1)"),
+                  number_key("warm-up", recipe.warm_up, "N",
                              "steps at the beginning in which the rate rises linearly (default: 0)")},
-                 "how the rate changes:", &options.names.rate_schedule, {"constant", "step", "cosine"});
-  rates.add("--delta", recipe.loss.delta, "with --loss huber: the error from which on the loss is a line");
+                 "how the rate changes:", &recipe.schedule, {"constant", "step", "cosine"});
+  rates.add("--delta", recipe.delta, "with --loss huber: the error from which on the loss is a line");
   rates.add("--seed", recipe.seed, "seed of the order of the samples, and of the places of --pattern set");
   rates.add("--patience", options.patience,
             "stop after this many epochs without a lower validation loss (default: never)", above_zero());
 }
 
 void add_pattern(CLI::App& command, TrainOptions& options) {
-  auto& pattern = options.recipe.pattern;
+  auto& recipe = options.recipe;
   OptionGroup(command, "Edges that move")
       .add_keys("--pattern",
-                {number_key("fraction", pattern.fraction, "F",
+                {number_key("fraction", recipe.pattern_fraction, "F",
                             "part of the edges of each layer that a change moves (default: 0.3)"),
-                 number_key("every", pattern.every, "N", "steps between changes (default: 100)"),
-                 number_key("until", pattern.until, "U",
+                 number_key("every", recipe.pattern_every, "N", "steps between changes (default: 100)"),
+                 number_key("until", recipe.pattern_until, "U",
                             "where changes end, as a part of all steps (at most 1) or as a number of steps (default: "
                             "0.75)"),
-                 text_key("schedule", options.names.pattern_schedule, "cosine|constant",
+                 text_key("schedule", recipe.pattern_schedule, "cosine|constant",
                           "the fraction falls to 0 as a cosine, or is constant")},
                 "keep the edges where they are, or move edges of small weights: set (to random free places) or rigl "
                 "(to the free places with the largest gradients):",
-                &options.names.pattern, {"keep", "set", "rigl"});
+                &recipe.pattern, {"keep", "set", "rigl"});
 }
 
 void add_engine(CLI::App& command, TrainOptions& options) {
@@ -144,10 +142,8 @@ void add_engine(CLI::App& command, TrainOptions& options) {
 std::optional<std::size_t> keep_every(std::string const& recompute) {
   if (recompute == "auto") return std::nullopt;
   if (recompute == "none") return 1;
-  std::size_t interval = 0;
-  char const* const end = recompute.data() + recompute.size();
-  auto const parsed = std::from_chars(recompute.data(), end, interval);
-  if (parsed.ec != std::errc() || parsed.ptr != end || interval == 0)
+  auto const interval = whole_number(recompute);
+  if (interval.value_or(0) == 0)
     throw UsageError(fmt::format("--recompute is '{}', expected auto, none or a number from 1 on", recompute));
   return interval;
 }
@@ -162,10 +158,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
 }
 
 Recipe recipe_of(TrainOptions const& options) {
-  Recipe recipe = options.recipe;
+  auto asked = options.recipe;
+  asked.rate = options.rate.value_or(entry_of(parse_optimizer(asked.optimizer)).rate);
+  auto recipe = to_private(asked);
   recipe.precision = precision_of(options.precision);
-  recipe.rate.rate = options.rate.value_or(entry_of(parse_optimizer(options.names.optimizer)).rate);
-  recipe = complete_recipe(recipe, options.names);
   if (options.validation.empty() && (options.patience || !options.best.empty()))
     throw UsageError("--patience and --best need --validation");
   if (options.validation.empty() && !(options.validation_labels.empty() && options.validation_targets.empty()))
@@ -220,12 +216,11 @@ AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& n
   if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
   read.files.samples = files.samples;
   SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
-  bool const has_targets = entry_of(loss).takes_targets && files.labels.empty() &&
-                           kind_of(files.samples) == FileKind::container &&
-                           read_sample_header(files.samples).num_targets.has_value();
-  if (!files.targets.empty() || has_targets) {
+  auto const targets = with_own_answers(files).targets;
+  bool const takes_own = entry_of(loss).takes_targets && files.labels.empty();
+  if (!files.targets.empty() || (takes_own && !targets.empty())) {
     if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
-    read.files.targets = files.targets.empty() ? files.samples : files.targets;
+    read.files.targets = targets;
     auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
     read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
     require_targets(read.answers.values, loss, read.files.targets, range.first);

@@ -17,10 +17,9 @@ struct TrainOptions {
   std::string validation, validation_labels, validation_targets;
   std::string output, best, checkpoint, history, report, receipt, receipt_checkpoints;
 
-  RecipeNames names;
+  v0_3::Recipe recipe = {.optimizer = "momentum", .schedule = "cosine"}; ///< completed by recipe_of()
   std::string precision = "float";
   std::optional<double> rate; ///< default: that of the optimizer
-  Recipe recipe;              ///< completed by recipe_of()
   std::optional<std::size_t> patience;
   std::optional<std::uint64_t> checkpoint_every;
   std::uint64_t receipt_every = 128; ///< steps
@@ -49,11 +48,6 @@ void require_writable_outputs(TrainOptions const& options);
 
 /// All files that the command reads and writes, with the options that name them.
 FileRoles file_roles(TrainOptions const& options);
-
-/// The files of samples and their answers as options name them; an empty name of answers means the file of the samples.
-struct AnswerFiles {
-  std::string samples, labels, targets;
-};
 
 /// Samples with their answers, and the files that hold them: either `labels` or `targets` has a name.
 struct AnsweredSamples {

@@ -109,14 +109,14 @@ std::vector<char*> taken_kokkos_arguments(int& num_arguments, char** arguments) 
 
 } // namespace
 
-std::string to_string(Backend backend) {
+std::string v0_3::to_string(Backend backend) {
   constexpr std::array names = {"serial", "openmp", "cuda", "hip"};
   return names.at(static_cast<std::size_t>(backend));
 }
 
 bool has_own_memory(Backend backend) { return backend == Backend::cuda || backend == Backend::hip; }
 
-std::vector<Backend> compiled_backends() {
+std::vector<Backend> v0_3::compiled_backends() {
   return []<class... Spaces>(SpaceList<Spaces...> /*spaces*/) {
     return std::vector{to_backend<Spaces>()...};
   }(CompiledSpaces());
@@ -128,7 +128,7 @@ std::string compiled_backend_names() {
   return names;
 }
 
-Backend parse_backend(std::string const& name) {
+Backend v0_3::parse_backend(std::string const& name) {
   for (Backend const backend : compiled_backends()) {
     if (to_string(backend) == name) return backend;
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#define VARVE_IMPLEMENTATION 1 // before all public headers: their names stay in varve::v0_3
+
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -22,21 +24,16 @@
 #define VARVE_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-namespace varve {
-
-/// Index of a neuron within its layer, from 0.
-using NeuronIndex = std::uint32_t;
-
-/// Index or count of stored weights (edges) or of stored sample entries.
-using EdgeOffset = std::uint64_t;
-
-/// Index of a sample within the whole input, from 0.
-using SampleIndex = std::uint64_t;
-
 /// Instantiates these two traits before std::string does: otherwise nvcc 13 fails in the string header of libstdc++ 12.
 static_assert(std::is_object_v<char> && std::is_same_v<std::iterator_traits<char*>::value_type, char>);
 
-/// Floating-point type of activations and weights in the layer loop.
-enum class Precision { single_precision, double_precision };
+#include <varve/types.hpp> // after the assertion, as it includes std::string
+
+namespace varve {
+
+using v0_3::EdgeOffset;
+using v0_3::NeuronIndex;
+using v0_3::Precision;
+using v0_3::SampleIndex;
 
 } // namespace varve

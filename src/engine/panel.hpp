@@ -3,6 +3,8 @@
 #include "core/device_memory.hpp"
 #include "core/types.hpp"
 
+#include <varve/inference.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -21,16 +23,9 @@ struct SamplesOnDevice {
   std::size_t num_entries = 0;
 };
 
-/// A dense matrix in memory that the device of a backend can access: element (row, column) is element row * row_stride
-/// + column * column_stride of `data`, an array of float or double, depending on the precision of the engine.
-template <class Address>
-struct DeviceMatrix {
-  Address data = nullptr;
-  std::size_t num_rows = 0, num_columns = 0;
-  std::size_t row_stride = 0, column_stride = 0;
-};
-using DeviceInput = DeviceMatrix<void const*>;
-using DeviceOutput = DeviceMatrix<void*>;
+using v0_3::DeviceInput;
+using v0_3::DeviceMatrix;
+using v0_3::DeviceOutput;
 
 /// Launches on a stream that widen `count` numbers on the device, which were copied in fewer bits.
 struct WidenLaunches {

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -15,8 +14,7 @@
 
 namespace varve {
 
-/// Callback that receives the number of finished parts and their total; called by one thread at a time. May be empty.
-using Progress = std::function<void(std::size_t done, std::size_t total)>;
+using v0_3::Progress;
 
 /// Properties of a network that the challenge's text files do not contain.
 struct ChallengeOptions {

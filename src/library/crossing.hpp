@@ -1,6 +1,5 @@
 #pragma once
 
-#include "core/backend.hpp"
 #include "core/types.hpp"
 #include "network/activation.hpp"
 #include "network/loss.hpp"
@@ -10,12 +9,10 @@
 #include <varve/error.hpp>
 #include <varve/network.hpp>
 #include <varve/samples.hpp>
-#include <varve/types.hpp>
 
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,17 +20,11 @@
 /// matrices, layers. The private parts of public classes.
 namespace varve::v0_3 {
 
-varve::Backend to_private(Backend backend);
-Backend to_public(varve::Backend backend);
-/// The backend, or the fastest of this build.
-varve::Backend chosen(std::optional<Backend> const& backend);
-varve::Precision to_private(Precision precision);
 varve::Activation to_private(Activation const& activation);
 Activation to_public(varve::Activation const& activation);
 
 /// Copies a matrix. Throws InputError, naming `place`, if it is malformed.
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place);
-CsrMatrix to_public(varve::SparseMatrix matrix);
 
 /// Copies answers. Throws InputError, naming `place`, if the targets are malformed.
 varve::Answers to_private(Answers const& answers, std::string const& place);
@@ -43,6 +34,8 @@ void require_kokkos();
 
 struct Network::Contents {
   explicit Contents(std::shared_ptr<varve::NetworkSource const> layers);
+  Contents(std::shared_ptr<varve::NetworkSource const> layers, std::size_t inputs, std::size_t outputs)
+      : source(std::move(layers)), num_inputs(inputs), num_outputs(outputs) {}
   static Network wrapped(std::shared_ptr<Contents const> contents) { return {std::move(contents), nullptr}; }
 
   std::shared_ptr<varve::NetworkSource const> source;
@@ -51,6 +44,8 @@ struct Network::Contents {
 
 /// A network that reads its layers from this source.
 Network hold(std::shared_ptr<varve::NetworkSource const> source);
+/// The same network, whose layers are read through another source.
+Network hold(Network const& network, std::shared_ptr<varve::NetworkSource const> source);
 /// A network with a copy of all layers of a source.
 Network hold_copy(varve::NetworkSource const& source);
 

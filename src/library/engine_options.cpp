@@ -1,6 +1,7 @@
 #include "library/engine_options.hpp"
 
 #include "core/error.hpp"
+#include "library/crossing.hpp"
 #include "passes/edge_order.hpp"
 #include "plan/names.hpp"
 
@@ -28,7 +29,7 @@ std::vector<std::string> engine_names() {
 }
 
 std::array<EngineOption, 5> const options = {{
-    {"reductions", "reductions", nullptr, &NamedOptions::reductions,
+    {"reductions", "reductions", nullptr, &v0_3::InferenceOptions::reductions,
      [](InferenceOptions& engine, std::string const& value) { engine.reductions = parse_reductions(value); },
      [] {
        return std::vector<std::string>{"auto",        "none",       "merge_neurons", "fold_constants",
@@ -39,20 +40,20 @@ std::array<EngineOption, 5> const options = {{
      "ascend), "
      "and a sum that meets its threshold up to rounding may be decided the other way; varve verify --exact says which "
      "result is right"},
-    {"edge-order", "edge_order", "edge order", &NamedOptions::edge_order,
+    {"edge-order", "edge_order", "edge order", &v0_3::InferenceOptions::edge_order,
      [](InferenceOptions& engine, std::string const& value) { engine.edge_order = parse_edge_order(value); },
      [] {
        return std::vector<std::string>{"balanced", "ascending"};
      },
      "order in which an output adds its products. It decides last bits. ascending: by input; balanced: as GPUs have "
      "fewer bank conflicts, in layers of at most 4096 neurons that gain from it, else ascending"},
-    {"engine", "engine", "engine", &NamedOptions::engine,
+    {"engine", "engine", "engine", &v0_3::InferenceOptions::engine,
      [](InferenceOptions& engine, std::string const& value) { engine.engine = parse_engine(value); }, engine_names,
      "varve, or another one for comparison"},
-    {"formats", "formats", nullptr, &NamedOptions::formats,
+    {"formats", "formats", nullptr, &v0_3::InferenceOptions::formats,
      [](InferenceOptions& engine, std::string const& value) { engine.formats = parse_formats(value); },
      [] { return auto_or(all_formats); }, "formats in which layers may be stored, with commas between"},
-    {"kernel", "kernel", nullptr, &NamedOptions::kernel,
+    {"kernel", "kernel", nullptr, &v0_3::InferenceOptions::kernel,
      [](InferenceOptions& engine, std::string const& value) {
        engine.kernel.reset();
        if (value != "auto") engine.kernel = parse_kernel(value);
@@ -64,20 +65,6 @@ std::array<EngineOption, 5> const options = {{
 
 std::span<EngineOption const> engine_options() { return options; }
 
-void set_named(InferenceOptions& engine, NamedOptions const& named) {
-  for (auto const& option : options) option.set(engine, named.*option.value);
-}
-
-Recipe complete_recipe(Recipe recipe, RecipeNames const& names) {
-  recipe.loss = parse_loss(names.loss, recipe.loss.delta);
-  recipe.optimizer.kind = parse_optimizer(names.optimizer);
-  recipe.rate.kind = parse_rate_schedule(names.rate_schedule);
-  recipe.pattern.kind = parse_pattern_kind(names.pattern);
-  recipe.pattern.schedule = parse_pattern_schedule(names.pattern_schedule);
-  require_valid(recipe);
-  return recipe;
-}
-
 TrainingOptions training_options(Recipe const& recipe) {
   TrainingOptions training;
   training.precision = recipe.precision;
@@ -86,6 +73,35 @@ TrainingOptions training_options(Recipe const& recipe) {
   training.batch = recipe.batch;
   training.pattern = recipe.pattern.kind;
   return training;
+}
+
+varve::InferenceOptions v0_3::to_private(InferenceOptions const& options) {
+  varve::InferenceOptions own;
+  own.backend = options.backend.value_or(compiled_backends().front());
+  own.precision = options.precision;
+  for (auto const& option : varve::options) option.set(own, options.*option.value);
+  own.batch = options.batch;
+  own.expected_samples = options.expected_samples;
+  own.memory_limit = options.memory_limit;
+  own.device_memory_limit = options.device_memory_limit;
+  own.input_name = options.input_name;
+  return own;
+}
+
+varve::Recipe v0_3::to_private(Recipe const& recipe) {
+  varve::Recipe own;
+  own.precision = recipe.precision;
+  own.loss = parse_loss(recipe.loss, recipe.delta);
+  own.optimizer = {
+      parse_optimizer(recipe.optimizer), recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
+  own.rate = {parse_rate_schedule(recipe.schedule), recipe.rate, recipe.rate_factor, recipe.rate_every, recipe.warm_up};
+  own.batch = recipe.batch;
+  own.epochs = recipe.epochs;
+  own.seed = recipe.seed;
+  own.pattern = {parse_pattern_kind(recipe.pattern), recipe.pattern_fraction, recipe.pattern_every,
+                 recipe.pattern_until, parse_pattern_schedule(recipe.pattern_schedule)};
+  require_valid(own);
+  return own;
 }
 
 } // namespace varve

@@ -6,6 +6,8 @@
 
 #include <varve/verify.hpp>
 
+#include <utility>
+
 namespace varve::v0_3 {
 
 Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top,
@@ -36,16 +38,8 @@ Verdicts judge(Network const& network, Samples const& samples, Arithmetic arithm
   if (samples.num_neurons() != network.num_inputs())
     throw InputError("the samples have " + std::to_string(samples.num_neurons()) + " values each, expected " +
                      std::to_string(network.num_inputs()) + ", the inputs of the network");
-  auto const own =
-      varve::judge(*network.contents().source, samples.contents().set(),
-                   arithmetic == Arithmetic::exact ? varve::Arithmetic::exact : varve::Arithmetic::double_precision,
-                   wants_activations);
-  Verdicts verdicts;
-  for (auto const& verdict : own.of_samples)
-    verdicts.of_samples.push_back(
-        {verdict.is_alive, verdict.is_certain_in_float, verdict.is_certain_in_double, verdict.margin});
-  if (wants_activations) verdicts.activations = to_public(own.activations.matrix);
-  return verdicts;
+  auto own = varve::judge(*network.contents().source, samples.contents().set(), arithmetic, wants_activations);
+  return {std::move(own.of_samples), std::move(own.activations.matrix)};
 }
 
 } // namespace varve::v0_3

@@ -16,8 +16,9 @@ std::optional<varve::Activation> to_private(std::optional<Activation> const& act
 
 } // namespace
 
-Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed) {
-  return hold(std::make_shared<varve::RadixNet const>(neurons, layers, seed));
+Network radixnet(std::size_t neurons, std::size_t layers, std::uint64_t seed, std::optional<double> bias, double cap) {
+  return hold(std::make_shared<varve::RadixNet const>(neurons, layers, seed,
+                                                      bias ? *bias : varve::radixnet_bias(neurons), cap));
 }
 
 Samples digit_images(std::size_t neurons, std::size_t num_samples, std::uint64_t seed) {
@@ -25,9 +26,7 @@ Samples digit_images(std::size_t neurons, std::size_t num_samples, std::uint64_t
 }
 
 Network random_network(RandomRecipe const& recipe) {
-  return hold(std::make_shared<varve::RandomNetwork const>(
-      varve::RandomNetworkRecipe{recipe.widths, recipe.degree, recipe.density, recipe.weight, recipe.gain,
-                                 recipe.lowest_bias, recipe.highest_bias, recipe.cap, recipe.seed}));
+  return hold(std::make_shared<varve::RandomNetwork const>(recipe));
 }
 
 Samples random_samples(std::size_t neurons, std::size_t num_samples, double density, std::uint64_t seed) {

@@ -35,6 +35,11 @@ Network hold(std::shared_ptr<varve::NetworkSource const> source) {
   return Network::Contents::wrapped(std::make_shared<Network::Contents const>(std::move(source)));
 }
 
+Network hold(Network const& network, std::shared_ptr<varve::NetworkSource const> source) {
+  return Network::Contents::wrapped(
+      std::make_shared<Network::Contents const>(std::move(source), network.num_inputs(), network.num_outputs()));
+}
+
 Network hold_copy(varve::NetworkSource const& source) {
   return hold(std::make_shared<varve::Network const>(varve::load(source)));
 }
@@ -62,13 +67,7 @@ Network NetworkBuilder::build(std::string const& name) {
 Network::Network(std::vector<Layer> layers, std::string const& name) {
   std::vector<varve::Layer> own;
   for (auto& layer : layers) {
-    varve::Layer next;
-    auto& weights = layer.weights;
-    next.weights = {weights.num_rows, weights.num_columns, std::move(weights.row_pointers),
-                    std::move(weights.column_indices), std::move(weights.values)};
-    next.bias = std::move(layer.bias);
-    next.activation = to_private(layer.activation);
-    append(own, std::move(next));
+    append(own, {std::move(layer.weights), std::move(layer.bias), to_private(layer.activation)});
   }
   contents_ = std::make_shared<Contents const>(std::make_shared<varve::Network const>(std::move(own), name));
 }
@@ -88,7 +87,7 @@ Layer Network::layer(std::size_t number) const {
   if (number >= num_layers())
     throw UsageError(fmt::format("{} has no layer {}, only 0 to {}", name(), number, num_layers() - 1));
   auto layer = contents_->source->layer(number);
-  return Layer{to_public(std::move(layer.weights)), std::move(layer.bias), to_public(layer.activation)};
+  return Layer{std::move(layer.weights), std::move(layer.bias), to_public(layer.activation)};
 }
 
 std::uint64_t Network::weights_hash() const { return varve::weights_hash(varve::load(*contents_->source)); }

@@ -20,11 +20,6 @@ namespace {
 
 using varve::MatrixBlock;
 
-template <class Element>
-varve::StridedMatrix<Element> to_private(DenseView<Element> const& view) {
-  return {view.data, view.num_rows, view.num_columns, view.row_stride, view.column_stride};
-}
-
 /// A matrix that is read: its shape, its name in messages, and the function that reads it.
 template <class Scalar>
 struct Source {
@@ -35,7 +30,7 @@ struct Source {
 template <class Scalar, class Element>
 Source<Scalar> open(DenseView<Element const> const& view, std::string const& role) {
   return {{role, view.num_rows, view.num_columns},
-          [=](MatrixBlock const& block, Scalar* values) { varve::read_block(to_private(view), role, block, values); }};
+          [=](MatrixBlock const& block, Scalar* values) { varve::read_block(view, role, block, values); }};
 }
 
 template <class Scalar>
@@ -79,7 +74,7 @@ public:
         b_(open<Scalar>(b, "B", options.transpose_b)),
         options_(options),
         scaling_{options.alpha, options.beta},
-        backend_(chosen(options.backend)) {
+        backend_(options.backend.value_or(compiled_backends().front())) {
     if (options.added) added_ = open<Scalar>(*options.added, "C0");
     std::optional<varve::ProductSide> added_side;
     if (added_) added_side = added_->side;
@@ -119,7 +114,7 @@ private:
     if (view->num_rows != shape_.rows || view->num_columns != shape_.columns)
       throw varve::InputError(fmt::format("C has {} x {} numbers, expected {} x {} as in the product", view->num_rows,
                                           view->num_columns, shape_.rows, shape_.columns));
-    memory_ = to_private(*view);
+    memory_ = *view;
   }
 
   void compute(Progress const& progress) {
@@ -171,7 +166,7 @@ private:
   varve::ProductScaling scaling_;
   varve::Backend backend_;
   varve::ProductShape shape_;
-  varve::StridedMatrix<Scalar> memory_; ///< C, unless it goes to a file
+  DenseView<Scalar> memory_; ///< C, unless it goes to a file
   std::unique_ptr<varve::DenseFileWriter> writer_;
   std::vector<Scalar> values_, added_values_; ///< of a tile
   std::uint64_t tile_ = 0;

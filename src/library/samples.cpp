@@ -56,6 +56,6 @@ std::size_t Samples::num_samples() const { return contents_->batch.num_samples()
 std::size_t Samples::num_neurons() const { return contents_->batch.num_neurons(); }
 EdgeOffset Samples::num_entries() const { return contents_->set().matrix.num_entries(); }
 SampleIndex Samples::first_sample() const { return contents_->batch.first_sample(); }
-CsrMatrix Samples::rows() const { return to_public(contents_->set().matrix); }
+CsrMatrix Samples::rows() const { return contents_->set().matrix; }
 
 } // namespace varve::v0_3

@@ -11,24 +11,10 @@
 namespace varve::v0_3 {
 namespace {
 
-varve::Recipe to_private(Recipe const& recipe) {
-  varve::Recipe own;
-  own.precision = to_private(recipe.precision);
-  own.loss.delta = recipe.delta;
-  own.optimizer = {{}, recipe.momentum, recipe.beta1, recipe.beta2, recipe.epsilon, recipe.l2};
-  own.rate = {{}, recipe.rate, recipe.rate_factor, recipe.rate_every, recipe.warm_up};
-  own.batch = recipe.batch;
-  own.epochs = recipe.epochs;
-  own.seed = recipe.seed;
-  own.pattern = {{}, recipe.pattern_fraction, recipe.pattern_every, recipe.pattern_until, {}};
-  return varve::complete_recipe(
-      own, {recipe.loss, recipe.optimizer, recipe.schedule, recipe.pattern, recipe.pattern_schedule});
-}
-
 varve::TrainingOptions options_of(varve::Recipe const& recipe, std::size_t num_samples,
                                   TrainingOptions const& options) {
   auto own = varve::training_options(recipe);
-  own.backend = chosen(options.backend);
+  own.backend = options.backend.value_or(compiled_backends().front());
   own.batch = std::clamp<std::size_t>(num_samples, 1, recipe.batch);
   own.memory_limit = options.memory_limit;
   return own;

@@ -1,6 +1,9 @@
 #pragma once
 
 #include "core/elementary.hpp"
+#include "core/types.hpp"
+
+#include <varve/network.hpp>
 
 #include <algorithm>
 #include <array>
@@ -12,8 +15,7 @@
 
 namespace varve {
 
-/// The activation functions; Activation has their formulas.
-enum class ActivationKind { identity, relu, clipped_relu, leaky_relu, sigmoid, tanh, softplus };
+using v0_3::ActivationKind;
 
 /// The function that is applied to x, the sum of an output's products and its bias:
 ///   f(x) = min(x, cap) for x > 0, slope * x for x <= 0.

@@ -2,6 +2,8 @@
 
 #include "core/types.hpp"
 
+#include <varve/matrix.hpp>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -11,27 +13,9 @@
 
 namespace varve {
 
-/// Sparse matrix in compressed sparse rows, 0-based. The weights of a layer have one row per output neuron and one
-/// column per input neuron; a sample set has one row per sample and one column per input neuron.
-struct SparseMatrix {
-  std::size_t num_rows = 0;
-  std::size_t num_columns = 0;
-  /// Ascending offsets, num_rows + 1 of them; row r holds the entries [row_pointers[r], row_pointers[r + 1]).
-  std::vector<EdgeOffset> row_pointers = {0};
-  /// Distinct within each row; ascending unless a pass chose another edge order.
-  std::vector<NeuronIndex> column_indices;
-  std::vector<double> values; ///< one per entry, or exactly one shared by all entries ("iso")
-
-  EdgeOffset num_entries() const { return column_indices.size(); }
-  bool is_iso() const { return values.size() == 1 && num_entries() != 1; }
-  double value(EdgeOffset entry) const { return values.size() == 1 ? values[0] : values[entry]; }
-  EdgeOffset row_size(std::size_t row) const { return row_pointers[row + 1] - row_pointers[row]; }
-  std::span<NeuronIndex const> row_columns(std::size_t row) const {
-    return {column_indices.data() + row_pointers[row], static_cast<std::size_t>(row_size(row))};
-  }
-
-  bool operator==(SparseMatrix const&) const = default;
-};
+/// The weights of a layer have one row per output neuron and one column per input neuron; a sample set has one row per
+/// sample and one column per input neuron. Columns ascend within each row unless a pass chose another edge order.
+using SparseMatrix = v0_3::CsrMatrix;
 
 /// True if two numbers are stored as the same bits: 0 and -0 differ.
 inline bool same_bits(double left, double right) {

@@ -50,7 +50,7 @@ PrunedNetwork::Limit PrunedNetwork::limit_of(EdgeOffset count, ForEachLayer cons
 }
 
 PrunedNetwork::PrunedNetwork(NetworkSource const& source, double density, PruneScope scope)
-    : source_(source), density_(density) {
+    : source_(source), density_(density), is_emptied_(source.num_layers()) {
   VARVE_REQUIRE(density > 0.0 && density <= 1.0, "a density is above 0 and at most 1");
   if (scope == PruneScope::network) find_network_limits();
 }
@@ -95,7 +95,15 @@ Layer PrunedNetwork::layer(std::size_t number) const {
     kept.row_pointers.push_back(kept.num_entries());
   }
   if (all.is_iso()) kept.values = all.values;
+  if (kept.num_entries() == 0 && all.num_entries() > 0) is_emptied_[number] = true;
   return layer;
+}
+
+std::vector<std::size_t> PrunedNetwork::emptied_layers() const {
+  std::vector<std::size_t> numbers;
+  for (std::size_t number = 0; number < is_emptied_.size(); ++number)
+    if (is_emptied_[number]) numbers.push_back(number);
+  return numbers;
 }
 
 } // namespace varve

@@ -3,6 +3,7 @@
 #include "core/types.hpp"
 #include "network/network.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,6 +38,9 @@ public:
   std::size_t num_layers() const override { return source_.num_layers(); }
   Layer layer(std::size_t number) const override;
 
+  /// Those of the layers read so far that have lost all their edges.
+  std::vector<std::size_t> emptied_layers() const;
+
 private:
   /// A layer keeps the edges above a magnitude and the first num_equal edges of that magnitude.
   struct Limit {
@@ -52,7 +56,8 @@ private:
 
   NetworkSource const& source_;
   double density_;
-  std::optional<std::vector<Limit>> limits_; ///< one per layer, if all layers share one number of edges
+  std::optional<std::vector<Limit>> limits_;          ///< one per layer, if all layers share one number of edges
+  mutable std::vector<std::atomic<bool>> is_emptied_; ///< several threads read layers
 };
 
 } // namespace varve

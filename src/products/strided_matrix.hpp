@@ -2,22 +2,16 @@
 
 #include "io/matrix_block.hpp"
 
+#include <varve/product.hpp>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 
 namespace varve {
 
-/// A dense matrix in memory that this object does not own: number (row, column) is at data[row * row_stride + column *
-/// column_stride]. Strides may be negative.
 template <class Element>
-struct StridedMatrix {
-  Element* data = nullptr;
-  std::uint64_t num_rows = 0;
-  std::uint64_t num_columns = 0;
-  std::int64_t row_stride = 0;
-  std::int64_t column_stride = 0;
-};
+using StridedMatrix = v0_3::DenseView<Element>;
 
 /// Calls visit(number of the matrix, index in the block) on host threads for every number of a block, on each thread in
 /// memory order of the matrix; then done(rows, index) for the rows that a thread has visited.

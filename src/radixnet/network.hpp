@@ -2,6 +2,8 @@
 
 #include "network/network.hpp"
 
+#include <varve/generate.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,18 +48,7 @@ private:
   double cap_;
 };
 
-/// The parameters of a random network. Exactly one of `degree` and `density` is set.
-struct RandomNetworkRecipe {
-  std::vector<std::size_t> widths;   ///< number of inputs, then the outputs of each layer: at least two numbers
-  std::optional<std::size_t> degree; ///< number of distinct inputs that every output reads, chosen uniformly
-  std::optional<double> density;     ///< probability of every possible edge, in (0, 1]; 1 is a dense network
-  std::optional<double> weight;      ///< the weight of all edges; without it, each edge has its own weight, see `gain`
-  double gain = 1.0;                 ///< weights are uniform in +- gain * sqrt(6 / mean number of inputs per output)
-  double lowest_bias = -0.1;         ///< biases are uniform in [lowest_bias, highest_bias), one per neuron
-  double highest_bias = 0.1;         ///< if it equals lowest_bias, all neurons of a layer share this bias
-  double cap = 1.0;                  ///< the cap of the clipped ReLU
-  std::uint64_t seed = 1;
-};
+using RandomNetworkRecipe = v0_3::RandomRecipe;
 
 /// A network without structure, generated from a seed, one layer at a time on demand.
 ///

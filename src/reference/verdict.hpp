@@ -3,34 +3,14 @@
 #include "network/network.hpp"
 #include "network/sample_set.hpp"
 
-#include <limits>
+#include <varve/verify.hpp>
+
 #include <vector>
 
 namespace varve {
 
-/// The arithmetic in which samples are judged.
-enum class Arithmetic {
-  double_precision, ///< the arithmetic of infer<double>()
-  exact ///< sums, products and caps without rounding; weights, biases and samples are exactly the stored doubles
-};
-
-/// The judgement of one sample.
-struct Verdict {
-  bool is_alive = false; ///< true if some activation of the last layer is not 0
-
-  /// True if, in this precision, no order of summation, merging of neurons or rounding can change is_alive (see
-  /// Enclosure).
-  bool is_certain_in_float = false;
-  bool is_certain_in_double = false;
-
-  /// Distance of the sample from the other category, in units of weighted sum plus bias. Only layers after which no
-  /// layer revives a dead sample count. For a sample that died: minus the largest sum of the layer in which it died.
-  /// For a survivor: the largest sum of each counted layer, and the least of these. (In a layer with identity, the
-  /// largest absolute value.) 0 means that a threshold was met exactly; infinity means that the sample was dead before
-  /// the first counted layer. In exact arithmetic where is_certain_in_double is false, the value is exact and then
-  /// rounded; else it is accurate to double precision.
-  double margin = std::numeric_limits<double>::infinity();
-};
+using v0_3::Arithmetic; // double_precision: that of infer<double>()
+using v0_3::Verdict;
 
 /// The judgement of a set of samples.
 struct Verdicts {

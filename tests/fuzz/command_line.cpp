@@ -2,7 +2,7 @@
 
 #include "apps/command.hpp"
 #include "apps/command_line.hpp"
-#include "apps/infer_options.hpp"
+#include "apps/options.hpp"
 #include "core/error.hpp"
 
 #include <CLI/CLI.hpp>
