@@ -270,7 +270,7 @@ public:
 
   void look_at_order(TripleBlock const& block) {
     for (auto const& run : block.runs) {
-      if (run.row < last_row_ && !descent_) descent_ = {last_row_, run.row};
+      if (run.row < last_row_ && descent_.first == descent_.second) descent_ = {last_row_, run.row};
       last_row_ = run.row;
     }
   }
@@ -297,12 +297,12 @@ public:
 
   /// Throws InputError if a row was followed by a lower one.
   void require_ascending() const {
-    if (!descent_) return;
+    if (descent_.first == descent_.second) return;
     auto const number = first_row(source_) + 1; // of the first row
     throw InputError(fmt::format("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
                                  "to be sorted in memory",
-                                 source_.path.string(), row_name(), number + descent_->second, row_name(),
-                                 number + descent_->first));
+                                 source_.path.string(), row_name(), number + descent_.second, row_name(),
+                                 number + descent_.first));
   }
 
 private:
@@ -314,7 +314,7 @@ private:
   double first_value_ = 0.0;
   bool has_one_value_ = true; ///< all entries so far have the same value
   NeuronIndex last_row_ = 0;
-  std::optional<std::pair<NeuronIndex, NeuronIndex>> descent_; ///< the row and the lower row after it
+  std::pair<NeuronIndex, NeuronIndex> descent_{}; ///< the row and the lower row after it; equal: there is none
 };
 
 bool share_one_value(std::vector<TripleBlock> const& blocks) {
