@@ -321,7 +321,8 @@ public:
         "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for "
         "the smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
         "--memory host of that size), or take a device with more memory",
-        layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch), in_gibibytes(room()), remedy));
+        layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch), in_gibibytes(room()),
+        remedy));
   }
 
   /// Adds the next strip of a layer that is too large. The first strip replaces the layer.

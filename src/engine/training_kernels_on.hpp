@@ -246,8 +246,9 @@ public:
   void store_bias(Stream const& stream, ReceivedNumbers<double> const& bias) const override { store_all(stream, bias); }
   void turn(Stream const& stream, LayerInTraining<Scalar> const& layer, DeviceNumbers<Scalar> const& by_output,
             std::size_t first, std::size_t last) const override {
-    launch_range(on(stream), TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
-                                                               layer.num_inputs, layer.num_outputs, first, last});
+    launch_range(on(stream),
+                 TransposeWeights<ExecutionSpace, Scalar>{Views::array(layer.by_input), Views::array(by_output),
+                                                          layer.num_inputs, layer.num_outputs, first, last});
   }
   std::optional<std::size_t> first_bad(Stream const& stream,
                                        DeviceNumbers<Scalar const> const& numbers) const override {
@@ -321,12 +322,12 @@ public:
               std::size_t first_bias) const override {
     if (places == nullptr)
       return launch_range(on(stream),
-                        AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals), first,
-                                                          Views::levels(levels.bias), first_bias});
+                          AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(totals), first,
+                                                            Views::levels(levels.bias), first_bias});
     launch_range(on(stream), PickLevels<ExecutionSpace, Scalar>{Views::levels(levels.weights), Views::array(*places),
-                                                               Views::array(totals), first});
+                                                                Views::array(totals), first});
     launch_range(on(stream),
-               AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
+                 AddLevels<ExecutionSpace, Scalar>{Views::levels(levels.bias), Views::array(totals), first_bias});
   }
   std::unique_ptr<SeriesPasses<Scalar>> new_series() const override {
     if constexpr (kOnHost<ExecutionSpace>) return std::make_unique<SeriesPassesOn<ExecutionSpace, Scalar>>();

@@ -1,3 +1,4 @@
+#include "engine/rank_exchange.hpp"
 #include "engine/step_shares.hpp"
 
 #include "network/leaf.hpp"
@@ -141,6 +142,18 @@ TEST(TrainingPasses, LeaveTheSubtreesOfARun) {
   }
 }
 
+/// Gathers what this rank and, in calls before, the lower ones have given.
+class GatheredInTurn final : public RankExchange {
+public:
+  std::vector<double> gather(std::vector<double> const& own) override {
+    all_.insert(all_.end(), own.begin(), own.end());
+    return all_;
+  }
+
+private:
+  std::vector<double> all_;
+};
+
 TEST(RankLosses, OfRanksAddUpToThoseOfOne) {
   std::vector<double> losses(300);
   for (std::size_t i = 0; i < losses.size(); ++i) losses[i] = 1.0 / static_cast<double>(3 * i + 1);
@@ -154,7 +167,13 @@ TEST(RankLosses, OfRanksAddUpToThoseOfOne) {
   upper.add({losses.begin() + 192, losses.end()}, 64);
   upper.num_right = 7;
   auto const whole = sum_of(one);
-  auto const both = sum_of(joined({lower, RankLosses{}, upper}));
+  lower.seconds = 2;
+  GatheredInTurn exchange;
+  std::vector<double> seconds;
+  gather(exchange, lower, seconds);
+  gather(exchange, RankLosses{}, seconds);
+  auto const both = sum_of(gather(exchange, upper, seconds));
+  EXPECT_EQ(seconds, (std::vector<double>{2, 0, 0}));
   EXPECT_EQ(both.loss, whole.loss);
   EXPECT_EQ(both.num_samples, 300U);
   EXPECT_EQ(both.num_right, 17U);

@@ -44,8 +44,8 @@ Found<Scalar> found_in(SamplesOnDevice const& samples) {
 
 template <class ExecutionSpace, class Narrow, class Wide>
 void widen_on(Stream const& lane, Narrow const* from, Wide* to, std::size_t count) {
-  widen<ExecutionSpace, Narrow, Wide>(instance_of<ExecutionSpace>(lane), ArrayView<Narrow const>(from, count),
-                                      ArrayView<Wide>(to, count), count);
+  launch_range("varve::widen_numbers", instance_of<ExecutionSpace>(lane), count,
+               Widen<Narrow, Wide>{ArrayView<Narrow const>(from, count), ArrayView<Wide>(to, count)});
 }
 
 template <class Scalar>
