@@ -279,7 +279,7 @@ void backward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::
   } else {
     gradients<false>(space, pattern, scratch);
   }
-  add_levels(space, AddLevels<ExecutionSpace, Scalar>{scratch.levels, scratch.gradients, 0, scratch.bias_levels,
+  launch_range(space, AddLevels<ExecutionSpace, Scalar>{scratch.levels, scratch.gradients, 0, scratch.bias_levels,
                                                       pattern.num_edges});
   PermuteEdges<Scalar, false> const scatter{pattern.places, scratch.gradients.data(), dweights};
   launch_range("varve::turn_edges", space, pattern.num_edges, scatter);
