@@ -87,7 +87,7 @@ struct PreparedNetwork::Contents {
         std::size_t const last = first + plan(first, first + std::min({size, most, num_samples - first}));
         varve::Stopwatch const time;
         run(first, last);
-        size = next_size(size, time.seconds());
+        size = std::min(most, next_size(size, time.seconds()));
         first = last;
       }
       if (progress) progress(first, num_samples);
