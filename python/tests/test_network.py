@@ -184,7 +184,7 @@ def test_generators():
         (lambda: varve.generate.random([3]), "at least 1 layer"),
         (lambda: varve.generate.random([3, -2], degree=1), "a width is -2, expected at least 1"),
         (lambda: varve.generate.images(64, -1), "samples is -1, expected at least 0"),
-        (lambda: varve.generate.radixnet(64, 2).prune(0.0), "density is 0.0+, expected"),
+        (lambda: varve.generate.radixnet(64, 2).prune(0.0), "density is 0, expected"),
         (lambda: varve.generate.radixnet(64, 2).prune(0.5, "row"), "no scope 'row'"),
         (lambda: varve.generate.radixnet(64, 2).with_initial_weights("zero"), "zero"),
         (lambda: varve.generate.radixnet(64, 2).save("x.txt"), "x.txt"),

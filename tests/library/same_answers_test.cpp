@@ -51,6 +51,18 @@ TEST(SameInference, GivesTheBitsOfTheEngine) {
   }
 }
 
+/// Sizes of batches that double without a limit would have become 0.
+TEST(SameInference, EndsAfterManyShortBatches) {
+  auto const drawn = random_case(1);
+  face::InferenceOptions options;
+  options.batch = 1;
+  face::PreparedNetwork network(to_public(drawn.network), options);
+  auto const samples = to_public(random_samples(drawn.network.num_inputs(), 100, 0.5, 3));
+  std::size_t num_calls = 0;
+  network.infer(samples, {}, [&](std::size_t, std::size_t) { ++num_calls; });
+  EXPECT_EQ(num_calls, 100U);
+}
+
 /// 40 samples with one of 4 classes each, and a network to begin with.
 struct Lesson {
   Network network =
