@@ -153,7 +153,7 @@ void NarrowMatrix::add_to(Writer& writer, std::string const& name) {
     writer.add(name + part, list.type, {list.bytes.size() / size_of(list.type)}, bytes_of(list.bytes),
                std::move(list.hashes));
   };
-  for (std::size_t const size : {8, 4}) { // the widest first, so that few need padding
+  for (std::size_t const size : {8U, 4U}) { // the widest first, so that few need padding
     if (size_of(pointers_.type) == size) add(".pointers", pointers_);
     if (size_of(values_.type) == size) add(".values", values_);
   }

@@ -28,7 +28,7 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
-std::array<EngineOption, 5> const options = {{
+std::array<EngineOption, 5> const all_options = {{
     {"reductions", "reductions", nullptr, &v0_3::InferenceOptions::reductions,
      [](InferenceOptions& engine, std::string const& value) { engine.reductions = parse_reductions(value); },
      [] {
@@ -63,7 +63,7 @@ std::array<EngineOption, 5> const options = {{
 
 } // namespace
 
-std::span<EngineOption const> engine_options() { return options; }
+std::span<EngineOption const> engine_options() { return all_options; }
 
 TrainingOptions training_options(Recipe const& recipe) {
   TrainingOptions training;
@@ -79,7 +79,7 @@ varve::InferenceOptions v0_3::to_private(InferenceOptions const& options) {
   varve::InferenceOptions own;
   own.backend = options.backend.value_or(compiled_backends().front());
   own.precision = options.precision;
-  for (auto const& option : varve::options) option.set(own, options.*option.value);
+  for (auto const& option : all_options) option.set(own, options.*option.value);
   own.batch = options.batch;
   own.expected_samples = options.expected_samples;
   own.memory_limit = options.memory_limit;
