@@ -280,8 +280,10 @@ void add_epoch(nb::module_& module) {
 void add_training(nb::module_& module) {
   add_epoch(module);
   add_settings(module);
-  module.def("optimizer_names", [] { return names_of(all_optimizers); }, "The names of all optimizers.");
-  module.def("loss_names", [] { return names_of(all_losses); }, "The names of all losses.");
+  module.def(
+      "optimizer_names", [] { return names_of(all_optimizers); }, "The names of all optimizers.");
+  module.def(
+      "loss_names", [] { return names_of(all_losses); }, "The names of all losses.");
   module.def(
       "usual_rate", [](std::string const& optimizer) { return entry_of(parse_optimizer(optimizer)).rate; },
       nb::arg("optimizer"), "The learning rate where none is given.");

@@ -280,7 +280,7 @@ void backward_on(ExecutionSpace const& space, LayerPattern const& pattern, std::
     gradients<false>(space, pattern, scratch);
   }
   launch_range(space, AddLevels<ExecutionSpace, Scalar>{scratch.levels, scratch.gradients, 0, scratch.bias_levels,
-                                                      pattern.num_edges});
+                                                        pattern.num_edges});
   PermuteEdges<Scalar, false> const scatter{pattern.places, scratch.gradients.data(), dweights};
   launch_range("varve::turn_edges", space, pattern.num_edges, scatter);
   DeviceArray<ExecutionSpace, Scalar> const sums(dbias, pattern.num_outputs);
