@@ -132,6 +132,11 @@ else()
     varve_bridge(hip5_shim.hpp INTERFACE)
   endif()
 endif()
+# The backends that kernels are compiled for: Serial is one thread of OpenMP where there is OpenMP.
+set(VARVE_KERNEL_BACKENDS ${VARVE_KOKKOS_BACKENDS})
+if("OPENMP" IN_LIST VARVE_KERNEL_BACKENDS)
+  list(REMOVE_ITEM VARVE_KERNEL_BACKENDS SERIAL)
+endif()
 set(VARVE_DEVICE_BACKEND ${VARVE_KOKKOS_BACKENDS}) # empty in a build for CPUs
 list(FILTER VARVE_DEVICE_BACKEND INCLUDE REGEX "^(CUDA|HIP)$")
 if("CUDA" IN_LIST VARVE_DEVICE_BACKEND AND NOT VARVE_KOKKOS_VERSION MATCHES "^4\\.5\\.")

@@ -50,7 +50,7 @@ keep_generator() {
 # For builds that are to be ready soon: headers of libraries are compiled once, and files without kernels eight at a time. What
 # computes nothing (reading command lines, writing reports, tests without kernels) is not optimised, which halves its compile time and
 # changes no time of a run. Tests with kernels of their own are optimised less than the library, whose kernels other tests run.
-quick_build=(-DVARVE_UNITY_BUILD=ON -DVARVE_PRECOMPILED_HEADERS=ON -DVARVE_COMMAND_OPTIMIZATION=-O0 -DVARVE_KERNEL_TEST_OPTIMIZATION=-O1)
+quick_build=(-DVARVE_UNITY_BUILD=ON -DVARVE_PRECOMPILED_HEADERS=ON -DVARVE_HOST_OPTIMIZATION=-O1 -DVARVE_COMMAND_OPTIMIZATION=-O0 -DVARVE_KERNEL_TEST_OPTIMIZATION=-O1)
 
 # A cache of objects serves every checkout of the project: paths below it do not count, and precompiled headers do not hinder.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime

@@ -25,7 +25,7 @@ using SampleIndex = std::uint64_t;
 /// Floating-point type of activations and weights in the layer loop.
 enum class Precision { single_precision, double_precision };
 
-/// The backend that runs the layers. A build has Serial and what its Kokkos was built with.
+/// The backend that runs the layers. A build has serial, one thread, and what its Kokkos was built with.
 enum class Backend { serial, openmp, cuda, hip };
 
 /// The name of a backend: "serial", "openmp", "cuda" or "hip".

@@ -164,11 +164,6 @@ template <class ExecutionSpace, bool OnHost = kOnHost<ExecutionSpace>>
 struct PartsOf {
   using Mark = HostMark;
   using Shared = SharedHostMemory;
-
-  class IndependentStream final : public StreamOn<ExecutionSpace> {
-  public:
-    explicit IndependentStream(StreamPriority /*priority*/) : StreamOn<ExecutionSpace>(ExecutionSpace()) {}
-  };
 };
 
 #if defined(VARVE_GPU)
@@ -393,8 +388,11 @@ std::unique_ptr<LaunchGraph> record_graph(Kokkos::Cuda const& space, std::functi
 template <class ExecutionSpace>
 class DeviceMemoryOf final : public DeviceMemory {
 public:
-  Backend backend() const override { return to_backend<ExecutionSpace>(); }
+  explicit DeviceMemoryOf(Backend backend) : backend_(backend) {}
+
+  Backend backend() const override { return backend_; }
   bool is_host() const override { return kOnHost<ExecutionSpace>; }
+  int num_processors() const override { return varve::num_processors(instance_of_backend<ExecutionSpace>(backend_)); }
 
   DeviceBytes allocate(std::string const& label, std::size_t bytes) const override {
     return allocate_in<Device>(label, bytes);
@@ -435,16 +433,21 @@ public:
   }
 
   std::unique_ptr<Stream> default_stream() const override {
-    return std::make_unique<StreamOn<ExecutionSpace>>(ExecutionSpace());
+    return std::make_unique<StreamOn<ExecutionSpace>>(instance_of_backend<ExecutionSpace>(backend_));
   }
   std::unique_ptr<Stream> new_stream() const override {
     if constexpr (kOnHost<ExecutionSpace>) return default_stream();
     return std::make_unique<StreamOn<ExecutionSpace>>(Kokkos::Experimental::partition_space(ExecutionSpace(), 1)[0]);
   }
-  std::unique_ptr<Stream> independent_stream(StreamPriority priority) const override {
-    return std::make_unique<typename PartsOf<ExecutionSpace>::IndependentStream>(priority);
+  std::unique_ptr<Stream> independent_stream([[maybe_unused]] StreamPriority priority) const override {
+    if constexpr (kOnHost<ExecutionSpace>) {
+      return default_stream();
+    } else {
+      return std::make_unique<typename PartsOf<ExecutionSpace>::IndependentStream>(priority);
+    }
   }
   std::unique_ptr<Stream> stream_of(void const* instance) const override {
+    if (backend_ != to_backend<ExecutionSpace>()) return default_stream(); // the work of Serial is complete anyway
     return std::make_unique<StreamOn<ExecutionSpace>>(*static_cast<ExecutionSpace const*>(instance));
   }
 
@@ -487,6 +490,8 @@ public:
   }
 
 private:
+  Backend backend_;
+
   using Device = typename ExecutionSpace::memory_space;
   using Host = HostOf<ExecutionSpace>;
   using Mark = typename PartsOf<ExecutionSpace>::Mark;
@@ -512,21 +517,24 @@ private:
   }
 };
 
+template <class ExecutionSpace, Backend backend = to_backend<ExecutionSpace>()>
+DeviceMemory const& memory_of() {
+  static DeviceMemoryOf<ExecutionSpace> const memory(backend);
+  return memory;
+}
+
 template <class... Spaces>
 DeviceMemory const* find(Backend wanted, SpaceList<Spaces...> /*spaces*/) {
+  if (wanted == Backend::serial) return &memory_of<Kokkos::DefaultHostExecutionSpace, Backend::serial>();
   DeviceMemory const* found = nullptr;
-  auto const look = [&]<class ExecutionSpace>(std::type_identity<ExecutionSpace>) {
-    static DeviceMemoryOf<ExecutionSpace> const memory;
-    if (wanted == to_backend<ExecutionSpace>()) found = &memory;
-  };
-  (look(std::type_identity<Spaces>()), ...);
+  ((wanted == to_backend<Spaces>() ? void(found = &memory_of<Spaces>()) : void()), ...);
   return found;
 }
 
 } // namespace
 
 Backend backend_of_host(Backend backend) {
-  return has_own_memory(backend) ? to_backend<Kokkos::DefaultHostExecutionSpace>() : backend;
+  return has_own_memory(backend) ? backend_of_kernels(Backend::serial) : backend;
 }
 
 DeviceMemory const& device_memory(Backend backend) {

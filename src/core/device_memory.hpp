@@ -126,6 +126,9 @@ public:
   virtual Backend backend() const = 0;
   /// True if the device is the host, which uses the memory in place.
   virtual bool is_host() const = 0;
+  /// The number of processors for which launches in the default stream are sized (num_processors(),
+  /// core/execution.hpp).
+  virtual int num_processors() const = 0;
 
   /// Uninitialized memory of the device. `label`: its name for Kokkos's tools.
   virtual DeviceBytes allocate(std::string const& label, std::size_t bytes) const = 0;

@@ -17,7 +17,8 @@ namespace varve {
 template <class... Spaces>
 struct SpaceList {};
 
-/// The execution spaces of this build, fastest first. Every build has Serial.
+/// The execution spaces for which kernels are compiled, fastest first: one of a GPU, if there is any, and one of the
+/// host, OpenMP or, in a build without it, Serial.
 using CompiledSpaces = SpaceList<
 #if defined(KOKKOS_ENABLE_CUDA)
     Kokkos::Cuda,
@@ -25,10 +26,7 @@ using CompiledSpaces = SpaceList<
 #if defined(KOKKOS_ENABLE_HIP)
     Kokkos::HIP,
 #endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-    Kokkos::OpenMP,
-#endif
-    Kokkos::Serial>;
+    Kokkos::DefaultHostExecutionSpace>;
 
 /// The Backend value of an execution space type.
 template <class ExecutionSpace>
@@ -62,6 +60,17 @@ constexpr auto find_space(SpaceList<First, Rest...> /*spaces*/) {
 template <Backend Wanted>
 using SpaceOf = typename decltype(detail::find_space<Wanted>(CompiledSpaces()))::type;
 
+/// The instance in which a backend runs kernels of this execution space if no other is given.
+template <class ExecutionSpace>
+ExecutionSpace instance_of_backend([[maybe_unused]] Backend backend) {
+#if defined(KOKKOS_ENABLE_OPENMP)
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::OpenMP>) {
+    if (backend == Backend::serial) return Kokkos::OpenMP(1);
+  }
+#endif
+  return ExecutionSpace();
+}
+
 /// The number of processors for which launches are sized: threads on a host, multiprocessors (AMD: compute units) on a
 /// GPU.
 template <class ExecutionSpace>
@@ -71,6 +80,10 @@ int num_processors(ExecutionSpace const& space) {
 #endif
 #if defined(KOKKOS_ENABLE_HIP)
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::HIP>) return space.hip_device_prop().multiProcessorCount;
+#endif
+#if defined(KOKKOS_ENABLE_OPENMP)
+  // concurrency() of Kokkos 4 is that of the default instance
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::OpenMP>) return space.impl_thread_pool_size();
 #endif
   return space.concurrency();
 }

@@ -116,10 +116,16 @@ std::string v0_3::to_string(Backend backend) {
 
 bool has_own_memory(Backend backend) { return backend == Backend::cuda || backend == Backend::hip; }
 
+Backend backend_of_kernels(Backend backend) {
+  return backend == Backend::serial ? to_backend<Kokkos::DefaultHostExecutionSpace>() : backend;
+}
+
 std::vector<Backend> v0_3::compiled_backends() {
-  return []<class... Spaces>(SpaceList<Spaces...> /*spaces*/) {
+  auto backends = []<class... Spaces>(SpaceList<Spaces...> /*spaces*/) {
     return std::vector{to_backend<Spaces>()...};
   }(CompiledSpaces());
+  if (backends.back() != Backend::serial) backends.push_back(Backend::serial);
+  return backends;
 }
 
 std::string compiled_backend_names() {

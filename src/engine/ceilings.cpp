@@ -106,7 +106,8 @@ struct Empty {
 template <class ExecutionSpace, class Scalar>
 class Measurement {
 public:
-  explicit Measurement(std::size_t array_bytes) : size_(array_bytes / sizeof(Scalar)) {}
+  Measurement(ExecutionSpace space, std::size_t array_bytes)
+      : space_(std::move(space)), size_(array_bytes / sizeof(Scalar)) {}
 
   /// Measures all kernels one after the other, in several rounds.
   Ceilings run(int num_rounds) {
@@ -191,8 +192,8 @@ private:
     return static_cast<double>(items) * Kernel::width * num_chains * links / seconds;
   }
 
-  std::size_t size_;
   ExecutionSpace space_;
+  std::size_t size_;
 };
 
 /// Bytes of an array that exceeds all caches: at most a sixteenth of the available memory, but at least 1 MiB.
@@ -206,9 +207,10 @@ template <class... Spaces>
 Ceilings measure_on(SpaceList<Spaces...> /*spaces*/, Backend backend, bool in_double, int num_rounds) {
   Ceilings found;
   auto const measure = [&]<class Space>() {
-    if (to_backend<Space>() != backend) return;
-    found = in_double ? Measurement<Space, double>(array_bytes(backend)).run(num_rounds)
-                      : Measurement<Space, float>(array_bytes(backend)).run(num_rounds);
+    if (to_backend<Space>() != backend_of_kernels(backend)) return;
+    auto const space = instance_of_backend<Space>(backend);
+    found = in_double ? Measurement<Space, double>(space, array_bytes(backend)).run(num_rounds)
+                      : Measurement<Space, float>(space, array_bytes(backend)).run(num_rounds);
   };
   (measure.template operator()<Spaces>(), ...);
   return found;

@@ -459,7 +459,8 @@ std::shared_ptr<SampleMemory> sample_memory_for(InferenceOptions const& options)
 std::unique_ptr<Inference> prepare_on_device(NetworkToRun const& network, InferenceOptions const& options) {
   bool const in_double = options.precision == Precision::double_precision;
   auto kernels = on_chosen_backend<VARVE_BACKENDS>(options.backend, [&]<Backend backend>() {
-    return in_double ? kernel_set_of<backend, double>() : kernel_set_of<backend, float>();
+    auto const& memory = device_memory(options.backend);
+    return in_double ? kernel_set_of<backend, double>(memory) : kernel_set_of<backend, float>(memory);
   });
   return std::make_unique<DeviceInference>(std::move(kernels), network, options);
 }

@@ -156,9 +156,9 @@ public:
                          int tile_samples) const = 0;
 };
 
-/// The kernels of inference for one backend and scalar type, float or double. CMake generates a source file from
-/// backend.cpp.in for each combination with a backend of Kokkos.
+/// The kernels of inference of one backend (backend_of_kernels()) for one scalar type, float or double, with the memory
+/// of a backend that runs them. CMake generates a source file from backend.cpp.in for each combination.
 template <Backend backend, class Scalar>
-std::unique_ptr<KernelSet> kernel_set_of();
+std::unique_ptr<KernelSet> kernel_set_of(DeviceMemory const& memory);
 
 } // namespace varve

@@ -25,10 +25,12 @@ namespace varve {
 template <class ExecutionSpace, class Scalar>
 class KernelSetOn final : public KernelSet {
 public:
-  DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
+  explicit KernelSetOn(DeviceMemory const& memory) : memory_(memory) {}
+
+  DeviceMemory const& memory() const override { return memory_; }
   std::size_t scalar_bytes() const override { return sizeof(Scalar); }
   DeviceTraits traits() const override {
-    return device_traits<ExecutionSpace, Scalar>(num_processors(ExecutionSpace()), max_team_scratch<ExecutionSpace>());
+    return device_traits<ExecutionSpace, Scalar>(memory_.num_processors(), max_team_scratch<ExecutionSpace>());
   }
 
   EncodedLayer encode(Layer const& layer, Encoding encoding) const override {
@@ -163,6 +165,8 @@ public:
   }
 
 private:
+  DeviceMemory const& memory_;
+
   using Formats = LayerFormats<ExecutionSpace, Scalar>;
   using Encoded = typename Formats::Encoded;
   using Cones = typename Formats::Cones;
@@ -250,8 +254,8 @@ private:
 };
 
 template <Backend backend, class Scalar>
-std::unique_ptr<KernelSet> kernel_set_of() {
-  return std::make_unique<KernelSetOn<SpaceOf<backend>, Scalar>>();
+std::unique_ptr<KernelSet> kernel_set_of(DeviceMemory const& memory) {
+  return std::make_unique<KernelSetOn<SpaceOf<backend>, Scalar>>(memory);
 }
 
 } // namespace varve

@@ -433,22 +433,26 @@ TrainingPlan plan_of_training(TrainingKernels<Scalar> const& kernels, Network co
 }
 
 template <class Scalar>
-std::unique_ptr<TrainingKernels<Scalar>> kernels_of(Backend backend) {
-  return on_chosen_backend<VARVE_BACKENDS>(backend, []<Backend one>() { return training_kernels_of<one, Scalar>(); });
-}
-
-template <class Scalar>
 std::unique_ptr<Training> prepare_in(Network const& network, TrainingOptions const& options) {
-  auto kernels = kernels_of<Scalar>(options.backend);
+  auto kernels = training_kernels<Scalar>(options.backend);
   auto const formats = choose_trained_formats(network, options);
   auto const plan = plan_of_training<Scalar>(*kernels, network, options, formats);
   bool const has_own_host = plan.streams_weights && !kernels->memory().is_host();
-  auto host_kernels = has_own_host ? kernels_of<Scalar>(backend_of_host(options.backend)) : nullptr;
+  auto host_kernels = has_own_host ? training_kernels<Scalar>(backend_of_host(options.backend)) : nullptr;
   return std::make_unique<TrainedNetwork<Scalar>>(std::move(kernels), std::move(host_kernels), network, options, plan,
                                                   formats);
 }
 
 } // namespace
+
+template <class Scalar>
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels(Backend backend) {
+  return on_chosen_backend<VARVE_BACKENDS>(
+      backend, [&]<Backend one>() { return training_kernels_of<one, Scalar>(device_memory(backend)); });
+}
+
+template std::unique_ptr<TrainingKernels<float>> training_kernels(Backend);
+template std::unique_ptr<TrainingKernels<double>> training_kernels(Backend);
 
 std::unique_ptr<Training> prepare_training(Network const& network, TrainingOptions const& options) {
   bool const in_double = options.precision == Precision::double_precision;

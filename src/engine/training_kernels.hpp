@@ -303,9 +303,13 @@ public:
                                        DeviceNumbers<Scalar> const& magnitudes) const = 0;
 };
 
-/// The kernels of training for one backend and scalar type, float or double. CMake generates a source file from
-/// backend_training.cpp.in for each combination with a backend of Kokkos.
+/// The kernels of training of one backend (backend_of_kernels()) for one scalar type, float or double, with the memory
+/// of a backend that runs them. CMake generates a source file from backend_training.cpp.in for each combination.
 template <Backend backend, class Scalar>
-std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of();
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of(DeviceMemory const& memory);
+
+/// The kernels of training that a backend runs. Throws UsageError if this build lacks the backend.
+template <class Scalar>
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels(Backend backend);
 
 } // namespace varve

@@ -199,7 +199,9 @@ private:
 template <class ExecutionSpace, class Scalar>
 class TrainingKernelsOn final : public TrainingKernels<Scalar> {
 public:
-  DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
+  explicit TrainingKernelsOn(DeviceMemory const& memory) : memory_(memory) {}
+
+  DeviceMemory const& memory() const override { return memory_; }
   TrainingTraits traits() const override {
     return {+Tune::series_sums, +Tune::group_bytes, +Tune::min_transposed_weights, +Tune::launch_edges,
             static_cast<std::size_t>(processors_)};
@@ -230,7 +232,7 @@ public:
   }
   int leaves_of_series(int num_leaves) const override { return Tune::leaves_per_run(processors_, 1, num_leaves); }
   int leaves_of_places(int num_inputs, int block_outputs, int num_leaves) const override {
-    int const parts = place_gradient_blocks<ExecutionSpace, Scalar>(ExecutionSpace(), num_inputs, block_outputs);
+    int const parts = place_gradient_blocks<ExecutionSpace, Scalar>(processors_, num_inputs, block_outputs);
     return Tune::leaves_per_run(processors_, parts, num_leaves);
   }
 
@@ -426,12 +428,13 @@ private:
     return least < numbers.size() ? std::optional(least) : std::nullopt;
   }
 
-  int processors_ = num_processors(ExecutionSpace());
+  DeviceMemory const& memory_;
+  int processors_ = memory_.num_processors();
 };
 
 template <Backend backend, class Scalar>
-std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of() {
-  return std::make_unique<TrainingKernelsOn<SpaceOf<backend>, Scalar>>();
+std::unique_ptr<TrainingKernels<Scalar>> training_kernels_of(DeviceMemory const& memory) {
+  return std::make_unique<TrainingKernelsOn<SpaceOf<backend>, Scalar>>(memory);
 }
 
 } // namespace varve

@@ -123,10 +123,10 @@ struct PlaceGradients {
 
 /// The number of blocks of units in a launch for block_outputs * num_inputs places.
 template <class ExecutionSpace, class Scalar>
-int place_gradient_blocks(ExecutionSpace const& space, int num_inputs, int block_outputs) {
+int place_gradient_blocks(int processors, int num_inputs, int block_outputs) {
   constexpr int count = kLeafChains<Scalar>;
   auto const units = static_cast<std::int64_t>((num_inputs + count - 1) / count) * block_outputs;
-  return TrainingTuning<ExecutionSpace>::num_blocks(num_processors(space),
+  return TrainingTuning<ExecutionSpace>::num_blocks(processors,
                                                     static_cast<int>(units < 0x7fffffff ? units : 0x7fffffff));
 }
 
@@ -135,7 +135,8 @@ template <class ExecutionSpace, class Scalar, int Links>
 void place_gradients(ExecutionSpace const& space, PlaceGradients<ExecutionSpace, Scalar, Links> kernel) {
   using Kernel = PlaceGradients<ExecutionSpace, Scalar, Links>;
   if (kernel.levels.num_leaves == 0 || kernel.num_units() == 0) return;
-  kernel.num_blocks = place_gradient_blocks<ExecutionSpace, Scalar>(space, kernel.num_inputs, kernel.block_outputs);
+  kernel.num_blocks =
+      place_gradient_blocks<ExecutionSpace, Scalar>(num_processors(space), kernel.num_inputs, kernel.block_outputs);
   typename Kernel::Policy const policy(space, kernel.levels.num_runs() * kernel.num_blocks,
                                        TrainingTuning<ExecutionSpace>::team_size, Kernel::Tile::num_lanes);
   launch_teams("varve::place_gradients", policy, kernel);

@@ -36,13 +36,15 @@ template <class Scalar>
 std::unique_ptr<ProductKernels<Scalar>> product_kernels(Backend backend, ProductWay way) {
 #if VARVE_HAVE_KOKKOS_KERNELS
   if (way == ProductWay::library)
-    return on_chosen_backend<VARVE_BACKENDS>(backend, []<Backend one>() { return library_kernels_of<one, Scalar>(); });
+    return on_chosen_backend<VARVE_BACKENDS>(
+        backend, [&]<Backend one>() { return library_kernels_of<one, Scalar>(device_memory(backend)); });
 #endif
   if (way == ProductWay::library) {
     throw UsageError("this build lacks Kokkos Kernels, which --tuning product=library takes gemm from (cmake "
                      "-DVARVE_ENABLE_KOKKOS_KERNELS=ON)");
   }
-  return on_chosen_backend<VARVE_BACKENDS>(backend, []<Backend one>() { return product_kernels_of<one, Scalar>(); });
+  return on_chosen_backend<VARVE_BACKENDS>(
+      backend, [&]<Backend one>() { return product_kernels_of<one, Scalar>(device_memory(backend)); });
 }
 
 template std::unique_ptr<ProductKernels<float>> product_kernels(Backend, ProductWay);

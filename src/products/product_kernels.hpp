@@ -31,12 +31,14 @@ public:
                         std::span<Scalar const> b, std::span<Scalar> sums, int num_lanes) const = 0;
 };
 
-/// Varve's kernels on one backend, in a source file that CMake generates from backend.cpp.in.
+/// Varve's kernels of one backend (backend_of_kernels()), with the memory of a backend that runs them, in a source file
+/// that CMake generates from backend.cpp.in.
 template <Backend backend, class Scalar>
-std::unique_ptr<ProductKernels<Scalar>> product_kernels_of();
+std::unique_ptr<ProductKernels<Scalar>> product_kernels_of(DeviceMemory const& memory);
 
-/// Kernels of a library, in a source file that CMake generates from library.cpp.in in builds with Kokkos Kernels.
+/// The same kernels of a library, in a source file that CMake generates from library.cpp.in in builds with Kokkos
+/// Kernels.
 template <Backend backend, class Scalar>
-std::unique_ptr<ProductKernels<Scalar>> library_kernels_of();
+std::unique_ptr<ProductKernels<Scalar>> library_kernels_of(DeviceMemory const& memory);
 
 } // namespace varve

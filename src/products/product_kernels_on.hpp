@@ -75,7 +75,9 @@ void pack_tile(ExecutionSpace const& space, LooseTile const& shape, ArrayView<Sc
 template <class ExecutionSpace, class Scalar, int Rows, int Columns>
 class PackedProduct : public ProductKernels<Scalar> {
 public:
-  DeviceMemory const& memory() const override { return device_memory(to_backend<ExecutionSpace>()); }
+  explicit PackedProduct(DeviceMemory const& memory) : memory_(memory) {}
+
+  DeviceMemory const& memory() const override { return memory_; }
   int block_rows() const override { return Rows; }
   int block_columns() const override { return Columns; }
 
@@ -94,6 +96,9 @@ protected:
   static ArrayView<Number> view_of(std::span<Number> numbers) {
     return ArrayView<Number>(numbers.data(), numbers.size());
   }
+
+private:
+  DeviceMemory const& memory_;
 };
 
 /// With Varve's kernel: one chain of fma for each sum.
@@ -101,6 +106,8 @@ template <class ExecutionSpace, class Scalar>
 class ProductKernelsOn final : public PackedProduct<ExecutionSpace, Scalar, ProductBlocks<ExecutionSpace, Scalar>::rows,
                                                     ProductBlocks<ExecutionSpace, Scalar>::columns> {
 public:
+  using ProductKernelsOn::PackedProduct::PackedProduct;
+
   void add_tile(Stream const& lane, PlannedStep const& step, std::span<Scalar const> a, std::span<Scalar const> b,
                 std::span<Scalar> sums, int num_lanes) const override {
     TileStep<Scalar> const tile{this->view_of(a), this->view_of(b), this->view_of(sums), step.num_rows,

@@ -109,13 +109,11 @@ TEST_P(IndexWidths, AroundTwoToThe16EveryEncodingHasItsOwn) {
   std::vector<InferenceOptions> by_format = {choices.front()};
   for (auto const& options : choices)
     if (options.kernel == KernelName::direct && !options.expected_samples) by_format.push_back(options);
-  bool const has_twin =
-      GetParam().backend == Backend::serial && compiled_backends().size() > 1; // with the same formats
   for (std::size_t const width : {65535U, 65536U, 65537U}) {
     for (auto const sharing : test::all_sharings) {
       SCOPED_TRACE(testing::Message() << width << " neurons, sharing " << static_cast<int>(sharing));
       run_everywhere(network_of_inputs(sharing, sharing == Sharing::nothing, width),
-                     width == 65537U && !has_twin ? choices : by_format);
+                     width == 65537U ? choices : by_format);
       if (sharing != Sharing::all && sharing != Sharing::nothing)
         run_everywhere(network_of_outputs(sharing, width), by_format);
       if (HasFatalFailure()) return;
@@ -127,7 +125,7 @@ TEST_P(IndexWidths, AroundTwoToThe16EveryEncodingHasItsOwn) {
   expect_seen(KernelName::staged, FormatName::staged_blocks, {16});
   expect_seen(KernelName::bits, FormatName::sliced_ell, {16, 32});
   expect_seen(KernelName::counts, FormatName::csr, {16});
-  if (!has_twin) expect_seen(KernelName::fused, FormatName::sliced_ell, {16});
+  expect_seen(KernelName::fused, FormatName::sliced_ell, {16});
   if (has_own_memory(GetParam().backend)) {
     expect_seen(KernelName::stationary, FormatName::pattern_blocks, {16, 32});
     expect_seen(KernelName::dense, FormatName::dense, {16, 32});
@@ -135,7 +133,6 @@ TEST_P(IndexWidths, AroundTwoToThe16EveryEncodingHasItsOwn) {
   }
   expect_seen(KernelName::direct, FormatName::pattern_blocks, {16, 32});
   expect_seen(KernelName::direct, FormatName::dense, {16, 32});
-  if (has_twin) return;
   expect_seen(KernelName::small_batch, FormatName::sliced_ell, {16});
   expect_seen(KernelName::small_batch, FormatName::dense, {16});
 }

@@ -48,7 +48,7 @@ OutlinedLayer draw_layer(RandomStream& random, bool is_dense) {
 /// The kernels of the fastest backend.
 template <class Scalar>
 std::unique_ptr<TrainingKernels<Scalar>> kernels_of_device() {
-  return training_kernels_of<to_backend<Kokkos::DefaultExecutionSpace>(), Scalar>();
+  return training_kernels<Scalar>(compiled_backends().front());
 }
 
 template <class Scalar>
@@ -74,7 +74,7 @@ void expect_bounded(TrainingKernels<Scalar> const& kernels) {
 TEST(LeafLevels, TakeNoMoreMemoryThanPlanned) {
   expect_bounded(*kernels_of_device<float>());
   expect_bounded(*kernels_of_device<double>());
-  expect_bounded(*training_kernels_of<Backend::serial, float>());
+  expect_bounded(*training_kernels<float>(Backend::serial));
 }
 
 TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
@@ -82,7 +82,7 @@ TEST(LeafLevels, TakeNoMoreMemoryForSeriesThanPlanned) {
   auto const layer = draw_layer(random, false);
   LayerStrips const strips(std::vector{layer}, kWholeLayers);
   using Levels = LeafLevels<float>;
-  auto const kernels = training_kernels_of<Backend::serial, float>();
+  auto const kernels = training_kernels<float>(Backend::serial);
   std::size_t const series_sums = 40'000;
   for (std::size_t const leaves : {1U, 2U, 7U, 64U}) {
     auto const without = Levels(*kernels, std::vector{layer}, strips, leaves).bytes();

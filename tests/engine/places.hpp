@@ -15,7 +15,7 @@
 
 namespace varve::test {
 
-/// Where and how exactly a test body runs: every backend of the binary in both precisions.
+/// Where and how exactly a test body runs: every backend of the binary that has kernels of its own, in both precisions.
 struct Place {
   Backend backend = Backend::serial;
   Precision precision = Precision::single_precision;
@@ -24,6 +24,7 @@ struct Place {
 inline std::vector<Place> all_places() {
   std::vector<Place> places;
   for (Backend const backend : compiled_backends()) {
+    if (backend_of_kernels(backend) != backend) continue;
     places.push_back({backend, Precision::single_precision});
     places.push_back({backend, Precision::double_precision});
   }

@@ -34,21 +34,22 @@ struct BesideRecording {
 #endif
 
 template <class ExecutionSpace>
-ExecutionSpace on_stream([[maybe_unused]] std::optional<std::uintptr_t> stream) {
+ExecutionSpace on_stream([[maybe_unused]] StreamOfBackend const& place) {
 #if defined(VARVE_GPU)
   if constexpr (std::is_same_v<ExecutionSpace, gpu::Space>) {
     BesideRecording const beside;
-    if (stream) return gpu::Space(reinterpret_cast<VARVE_GPU(Stream_t)>(*stream));
+    if (place.second) return gpu::Space(reinterpret_cast<VARVE_GPU(Stream_t)>(*place.second));
   }
 #endif
-  return ExecutionSpace();
+  return instance_of_backend<ExecutionSpace>(place.first);
 }
 
 template <class... Spaces>
 std::shared_ptr<void const> new_instance(StreamOfBackend const& place, SpaceList<Spaces...> /*spaces*/) {
   std::shared_ptr<void const> made;
-  ((to_backend<Spaces>() == place.first ? void(made = std::make_shared<Spaces const>(on_stream<Spaces>(place.second)))
-                                        : void()),
+  ((to_backend<Spaces>() == backend_of_kernels(place.first)
+        ? void(made = std::make_shared<Spaces const>(on_stream<Spaces>(place)))
+        : void()),
    ...);
   return made;
 }

@@ -296,7 +296,7 @@ void run_in(LayerPlace const& place, std::size_t num_samples, SpaceList<Spaces..
     with_links<ExecutionSpace, Scalar>(static_cast<int>(num_samples), [&](auto links) { work(space, links); });
     if constexpr (kOnHost<ExecutionSpace>) space.fence("varve: a sparse layer");
   };
-  ((to_backend<Spaces>() == place.backend ? run(std::type_identity<Spaces>()) : void()), ...);
+  ((to_backend<Spaces>() == backend_of_kernels(place.backend) ? run(std::type_identity<Spaces>()) : void()), ...);
 }
 
 } // namespace
