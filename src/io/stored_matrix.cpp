@@ -54,12 +54,11 @@ std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_
     fail_at(place_, fmt::format("the last pointer {}", pointers.back()),
             fmt::format("{}, the number of entries", num_entries()));
   auto const bad = std::ranges::adjacent_find(pointers, std::ranges::greater());
-  if (bad != pointers.end()) {
+  if (bad != pointers.end())
     fail_at(place_,
             fmt::format("the pointer {} after {} at row {}", *(bad + 1), *bad,
                         first + static_cast<std::uint64_t>(bad - pointers.begin())),
             "ascending numbers");
-  }
   if (pointers.back() > num_entries())
     fail_at(place_, fmt::format("the pointer {} at row {}", pointers.back(), last),
             fmt::format("no more than {}, the number of entries", num_entries()));
