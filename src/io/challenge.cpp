@@ -4,9 +4,6 @@
 #include "core/host_threads.hpp"
 #include "io/triple_text.hpp"
 #include "network/fail.hpp"
-#include "network/network.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,7 +12,6 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -149,9 +145,9 @@ ChallengeFiles find_challenge_files(fs::path const& folder, ChallengeOptions con
     if (!folders.empty()) files = find_layer_files(layers_in);
   }
   if (files.empty())
-    fail<InputError>("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
-                     "sub-folder neuronN",
-                     layers_in.string());
+    fail<InputError>(
+        "{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its sub-folder neuronN",
+        layers_in.string());
   auto const neurons = choose_neurons(files, options, layers_in);
   if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max())
     fail<InputError>("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,

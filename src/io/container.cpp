@@ -4,7 +4,6 @@
 #include "core/host_threads.hpp"
 #include "core/types.hpp"
 #include "io/json_text.hpp"
-#include "io/output_file.hpp"
 #include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
 #include "network/fail.hpp"
@@ -12,8 +11,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "io/matrix_block.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
@@ -10,8 +9,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>

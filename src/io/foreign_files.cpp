@@ -5,17 +5,14 @@
 #include "io/triple_text.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,18 +33,14 @@ class IdxStream {
 public:
   /// Reads the header.
   explicit IdxStream(fs::path path) : path_(std::move(path)), source_(open_bytes(path_)), buffer_(idx_buffer_size) {
-    std::array<Byte, 4> head{};
-    read_header(head);
+    auto const head = read_four();
     if (head[0] != 0 || head[1] != 0) fail_at(path_.string(), "no IDX file", "two zero bytes at its begin");
     if (head[2] != unsigned_bytes)
       fail_at(path_.string(), fmt::format("elements of the IDX type {:#04x}", head[2]), "0x08, unsigned bytes");
     if (head[3] == 0) fail_at(path_.string(), "an IDX file without dimensions", "1 for labels, 2 or more for images");
     dimensions_.resize(head[3]);
-    for (auto& dimension : dimensions_) {
-      std::array<Byte, 4> digits{};
-      read_header(digits);
-      for (auto const digit : digits) dimension = dimension << 8U | digit;
-    }
+    for (auto& dimension : dimensions_)
+      for (auto const digit : read_four()) dimension = dimension << 8U | digit;
     for (std::size_t number = 1; number < dimensions_.size(); ++number)
       item_size_ = capped_multiply(item_size_, dimensions_[number]);
     constexpr std::uint64_t most = std::numeric_limits<NeuronIndex>::max();
@@ -84,11 +77,12 @@ public:
   }
 
 private:
-  void read_header(std::span<Byte> bytes) {
+  /// The next bytes of the header.
+  std::array<Byte, 4> read_four() {
     std::array<char, 4> letters{};
     if (source_->read(letters) < letters.size())
       fail_at(path_.string(), "an end within the header of an IDX file", "all of it");
-    std::ranges::transform(letters, bytes.begin(), [](char letter) { return static_cast<Byte>(letter); });
+    return std::bit_cast<std::array<Byte, 4>>(letters);
   }
 
   /// The dimensions as text: "28 x 28".
@@ -386,11 +380,10 @@ private:
   }
 
   void add(std::uint64_t row, std::uint64_t column, double value) {
-    auto const push = [&](std::uint64_t at_row, std::uint64_t at_column, double number) {
-      entries_.add(static_cast<NeuronIndex>(at_row), static_cast<NeuronIndex>(at_column), number);
-    };
-    push(row, column, value);
-    if (banner_.is_symmetric && row != column) push(column, row, banner_.mirrored_sign * value);
+    auto const at_row = static_cast<NeuronIndex>(row);
+    auto const at_column = static_cast<NeuronIndex>(column);
+    entries_.add(at_row, at_column, value);
+    if (banner_.is_symmetric && row != column) entries_.add(at_column, at_row, banner_.mirrored_sign * value);
   }
 
   fs::path const& path_;

@@ -9,14 +9,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -85,9 +82,9 @@ Descriptor keep_bytes_of_pipe(fs::path const& path) {
     if (count < 0) fail_to_read(path, errno);
     if (count == 0) return kept;
     if (write_all(kept.number(), {buffer.data(), static_cast<std::size_t>(count)})) continue;
-    fail<ResourceError>("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
-                        "folder with more room",
-                        path.string(), folder.string(), std::strerror(errno));
+    fail<ResourceError>(
+        "{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a folder with more room",
+        path.string(), folder.string(), std::strerror(errno));
   }
 }
 

@@ -4,8 +4,6 @@
 #include "io/text_file.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>

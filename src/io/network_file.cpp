@@ -5,8 +5,6 @@
 #include "io/text_file.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
 #include <optional>
 #include <tuple>

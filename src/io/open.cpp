@@ -12,13 +12,9 @@
 #include "io/text_file.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <optional>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace varve {
 namespace {
@@ -93,8 +89,8 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
   case FileKind::absent:
     fail<InputError>("{} cannot be read: No such file or directory", path.string());
   default:
-    fail<InputError>("{0} is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv "
-                     "files; of ONNX models and others, varve-convert {0} NAME.safetensors makes one",
+    fail<InputError>("{0} is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv files; of "
+                     "ONNX models and others, varve-convert {0} NAME.safetensors makes one",
                      path.string());
   }
 }
@@ -175,8 +171,8 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
   if (!is_container_name(path)) {
     auto const compression = text_compression(path);
     if (!compression && path.has_extension())
-      fail<UsageError>("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst, or "
-                       "none for a folder of text files",
+      fail<UsageError>("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst, or none for "
+                       "a folder of text files",
                        path.string());
     write_challenge_network(network, path, compression.value_or(Compression::none), progress);
     return;

@@ -12,19 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -250,8 +246,8 @@ void remove_partial_outputs_on_signals() {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!failure.empty()) {
-    fail<ResourceError>("the thread that removes unfinished outputs when a signal comes cannot be started: "
-                        "{}; raise the limits of threads and memory (ulimit -u, ulimit -v)",
+    fail<ResourceError>("the thread that removes unfinished outputs when a signal comes cannot be started: {}; raise "
+                        "the limits of threads and memory (ulimit -u, ulimit -v)",
                         failure);
   }
   struct sigaction action {};

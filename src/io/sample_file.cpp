@@ -5,10 +5,7 @@
 #include "io/text_file.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <limits>
-#include <optional>
 #include <utility>
 
 namespace varve {
@@ -55,8 +52,8 @@ struct OpenSampleFile {
   container::StoredMatrix const& part(SamplePart wanted) const {
     if (wanted == SamplePart::samples) return *samples;
     if (targets) return *targets;
-    fail<InputError>("{} has no targets, expected the arrays \"targets.*\" with the wanted outputs of each "
-                     "sample (varve convert --targets adds them)",
+    fail<InputError>("{} has no targets, expected the arrays \"targets.*\" with the wanted outputs of each sample "
+                     "(varve convert --targets adds them)",
                      file.path().string());
   }
 };
@@ -181,8 +178,8 @@ void require_width(fs::path const& path, std::size_t found, std::size_t expected
 Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range) {
   OpenSampleFile const open(path);
   if (open.labels == nullptr)
-    fail<InputError>("{} has no labels, expected an array \"labels\" with the class of each sample "
-                     "(varve convert --labels adds one)",
+    fail<InputError>("{} has no labels, expected an array \"labels\" with the class of each sample (varve convert "
+                     "--labels adds one)",
                      path.string());
   auto const [first, last] = rows_within(path, open.first_sample, open.samples->num_rows(), range);
   Labels labels{std::vector<NeuronIndex>(last - first), open.first_sample + first};

@@ -4,14 +4,10 @@
 #include "core/host_threads.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <future>
 #include <limits>
-#include <optional>
 #include <system_error>
-#include <utility>
 
 namespace varve {
 
@@ -86,10 +82,9 @@ std::unique_ptr<SampleReader> repeated(std::unique_ptr<SampleReader> reader, std
     fail<UsageError>("{} samples cannot be repeated {} times: there would be more than can be counted",
                      reader->num_samples(), repetitions);
   if (samples_that_fit(*reader, bytes) < reader->num_samples()) {
-    fail<ResourceError>(
-        "samples that are repeated are kept in memory, but these take {} bytes and there are {} for them; raise "
-        "--memory input, or give a part with --samples",
-        bytes_in_memory(*reader), bytes);
+    fail<ResourceError>("samples that are repeated are kept in memory, but these take {} bytes and there are {} for "
+                        "them; raise --memory input, or give a part with --samples",
+                        bytes_in_memory(*reader), bytes);
   }
   return std::make_unique<SamplesInMemory>(reader->read(0, reader->num_samples()), repetitions);
 }

@@ -5,8 +5,6 @@
 #include "io/checksum.hpp"
 #include "network/fail.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -16,7 +14,6 @@
 #include <functional>
 #include <future>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <system_error>
 #include <tuple>
@@ -297,9 +294,9 @@ public:
   void require_ascending() const {
     if (descent_.first == descent_.second) return;
     auto const number = first_row(source_) + 1; // of the first row
-    fail<InputError>("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
-                     "to be sorted in memory",
-                     source_.path.string(), row_name(), number + descent_.second, row_name(), number + descent_.first);
+    fail<InputError>(
+        "{}: found {} {} after {} {}, expected ascending numbers, for the file is too large to be sorted in memory",
+        source_.path.string(), row_name(), number + descent_.second, row_name(), number + descent_.first);
   }
 
 private:

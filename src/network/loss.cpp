@@ -35,9 +35,8 @@ void require_targets(SparseMatrix const& targets, Loss const& loss, std::string 
   for (std::size_t row = 0; row < targets.num_rows; ++row)
     for (auto entry = targets.row_pointers[row]; entry < targets.row_pointers[row + 1]; ++entry)
       if (double const target = targets.value(entry); !(target >= 0.0 && target <= 1.0))
-        fail<InputError>("{}: sample {} has the target {} for output {}, expected 0 to 1 with the loss "
-                         "logistic",
-                         place, first_sample + row + 1, target, targets.column_indices[entry]);
+        fail<InputError>("{}: sample {} has the target {} for output {}, expected 0 to 1 with the loss logistic", place,
+                         first_sample + row + 1, target, targets.column_indices[entry]);
 }
 
 namespace {

@@ -5,13 +5,10 @@
 #include "network/fail.hpp"
 #include "network/sample_set.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace varve {
 

@@ -166,9 +166,9 @@ std::int64_t thickness_of(Strokes strokes, std::size_t neurons) {
   constexpr std::pair<std::size_t, std::int64_t> fitted[] = {{1024, 1000}, {4096, 980}, {16384, 941}, {65536, 881}};
   for (auto const& [width, thickness] : fitted)
     if (width == neurons) return thickness;
-  fail<UsageError>("the official number of survivors is not known for images of {} pixels (expected 1024, "
-                   "4096, 16384 or 65536)",
-                   neurons);
+  fail<UsageError>(
+      "the official number of survivors is not known for images of {} pixels (expected 1024, 4096, 16384 or 65536)",
+      neurons);
 }
 
 void draw_sample(Canvas& canvas, std::uint64_t seed, std::int64_t thickness, SampleIndex sample) {

@@ -4,8 +4,6 @@
 #include "network/fail.hpp"
 #include "radixnet/random.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -20,9 +20,9 @@ void require_exact_values(NetworkSource const& network) {
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
     Activation const activation = network.layer(number).activation;
     if (activation.curve() == Curve::none) continue;
-    fail<InputError>("{}: layer {} has the activation {}, which cannot be computed without rounding; "
-                     "verify without --exact",
-                     network.name(), number, entry_of(activation.kind).name);
+    fail<InputError>(
+        "{}: layer {} has the activation {}, which cannot be computed without rounding; verify without --exact",
+        network.name(), number, entry_of(activation.kind).name);
   }
 }
 

@@ -4,10 +4,9 @@
 #include "io/checksum.hpp"
 #include "io/input_files.hpp"
 #include "io/whole_bytes.hpp"
+#include "network/fail.hpp"
 
 #include <sys/stat.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
