@@ -83,17 +83,17 @@ Labels read_text_labels(std::filesystem::path const& path, SampleRange const& wa
 }
 
 void write_categories(std::filesystem::path const& path, std::span<SampleIndex const> samples) {
-  LineWriter file(path);
-  for (auto const sample : samples) file.write("{}\n", sample + 1);
+  TextWriter file(path);
+  for (auto const sample : samples) file.print("{}\n", sample + 1);
   file.commit();
 }
 
 void write_predictions(std::filesystem::path const& path, std::span<SampleIndex const> samples,
                        std::span<NeuronIndex const> neurons) {
   VARVE_REQUIRE(samples.size() == neurons.size(), "each sample needs one predicted neuron");
-  LineWriter file(path);
+  TextWriter file(path);
   for (std::size_t row = 0; row < samples.size(); ++row)
-    file.write("{}\t{}\n", samples[row] + 1, SampleIndex{neurons[row]} + 1);
+    file.print("{}\t{}\n", samples[row] + 1, SampleIndex{neurons[row]} + 1);
   file.commit();
 }
 

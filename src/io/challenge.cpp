@@ -3,9 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/triple_text.hpp"
-#include "network/network.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +12,6 @@
 #include <limits>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -54,7 +51,7 @@ std::optional<std::pair<std::size_t, std::size_t>> numbers_in_name(std::string_v
 std::vector<fs::directory_entry> entries_of(fs::path const& folder) {
   std::error_code error;
   fs::directory_iterator const begin(folder, error);
-  if (error) throw InputError(fmt::format("{} cannot be read: {}", folder.string(), error.message()));
+  if (error) fail<InputError>("{} cannot be read: {}", folder.string(), error.message());
   return {begin, fs::directory_iterator()};
 }
 
@@ -68,8 +65,7 @@ LayerFiles find_layer_files(fs::path const& folder) {
     if (!is_new) {
       std::string names[] = {place->second.filename().string(), name};
       std::ranges::sort(names);
-      throw InputError(
-          fmt::format("{} holds both {} and {}, expected one file per layer", folder.string(), names[0], names[1]));
+      fail<InputError>("{} holds both {} and {}, expected one file per layer", folder.string(), names[0], names[1]);
     }
   }
   return files;
@@ -96,12 +92,11 @@ std::size_t choose_neurons(ByNeurons const& present, ChallengeOptions const& opt
   for (auto const& [number, unused] : present) neurons.push_back(number);
   if (options.neurons) {
     if (present.contains(*options.neurons)) return *options.neurons;
-    throw InputError(fmt::format("{} holds layer files for {} neurons, found none for {}", folder.string(),
-                                 fmt::join(neurons, ", "), *options.neurons));
+    fail<InputError>("{} holds layer files for {} neurons, found none for {}", folder.string(),
+                     fmt::join(neurons, ", "), *options.neurons);
   }
   if (neurons.size() == 1) return neurons.front();
-  throw UsageError(
-      fmt::format("{} holds networks of {} neurons: say which one to read", folder.string(), fmt::join(neurons, ", ")));
+  fail<UsageError>("{} holds networks of {} neurons: say which one to read", folder.string(), fmt::join(neurons, ", "));
 }
 
 /// The files of layers 1, 2, ... in order.
@@ -113,27 +108,24 @@ std::vector<fs::path> choose_layers(std::map<std::size_t, fs::path> const& files
     auto const file = files.find(number);
     if (file == files.end()) {
       auto const name = fmt::format("n{}-l{}.tsv", neurons, number);
-      throw InputError(fmt::format("{} (or .gz, .xz, .zst) is missing, expected the files of layers 1 to {}",
-                                   (folder / name).string(), num_layers));
+      fail<InputError>("{} (or .gz, .xz, .zst) is missing, expected the files of layers 1 to {}",
+                       (folder / name).string(), num_layers);
     }
     paths.push_back(file->second);
   }
-  if (paths.empty()) throw InputError(fmt::format("{} holds only a layer 0, expected layers from 1", folder.string()));
+  if (paths.empty()) fail<InputError>("{} holds only a layer 0, expected layers from 1", folder.string());
   return paths;
 }
 
 void require_sensible(ChallengeOptions const& options) {
-  if (options.neurons && (*options.neurons < 1 || *options.neurons > std::numeric_limits<NeuronIndex>::max())) {
-    throw UsageError(fmt::format("{} neurons were asked for, expected 1 to {}", *options.neurons,
-                                 std::numeric_limits<NeuronIndex>::max()));
-  }
+  if (options.neurons && (*options.neurons < 1 || *options.neurons > std::numeric_limits<NeuronIndex>::max()))
+    fail<UsageError>("{} neurons were asked for, expected 1 to {}", *options.neurons,
+                     std::numeric_limits<NeuronIndex>::max());
   if (options.layers && *options.layers < 1) throw UsageError("0 layers were asked for, expected at least 1");
-  if (options.bias && !std::isfinite(*options.bias)) {
-    throw UsageError(fmt::format("the bias {} was asked for, expected a finite number", *options.bias));
-  }
-  if (options.cap && !(*options.cap > 0.0 && std::isfinite(*options.cap))) {
-    throw UsageError(fmt::format("the cap {} was asked for, expected a positive finite number", *options.cap));
-  }
+  if (options.bias && !std::isfinite(*options.bias))
+    fail<UsageError>("the bias {} was asked for, expected a finite number", *options.bias);
+  if (options.cap && !(*options.cap > 0.0 && std::isfinite(*options.cap)))
+    fail<UsageError>("the cap {} was asked for, expected a positive finite number", *options.cap);
 }
 
 /// The width of a network and its files in layer order.
@@ -152,16 +144,14 @@ ChallengeFiles find_challenge_files(fs::path const& folder, ChallengeOptions con
     if (!folders.empty()) layers_in = folders.at(choose_neurons(folders, options, folder));
     if (!folders.empty()) files = find_layer_files(layers_in);
   }
-  if (files.empty()) {
-    throw InputError(fmt::format("{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its "
-                                 "sub-folder neuronN",
-                                 layers_in.string()));
-  }
+  if (files.empty())
+    fail<InputError>(
+        "{} holds no layer files, expected nN-lK.tsv (or .gz, .xz, .zst) in it or in its sub-folder neuronN",
+        layers_in.string());
   auto const neurons = choose_neurons(files, options, layers_in);
-  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max()) {
-    throw InputError(fmt::format("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
-                                 std::numeric_limits<NeuronIndex>::max()));
-  }
+  if (neurons < 1 || neurons > std::numeric_limits<NeuronIndex>::max())
+    fail<InputError>("{} holds layer files for {} neurons, expected 1 to {}", layers_in.string(), neurons,
+                     std::numeric_limits<NeuronIndex>::max());
   return {neurons, choose_layers(files.at(neurons), options, layers_in, neurons)};
 }
 
@@ -200,31 +190,77 @@ void for_each_entry(SparseMatrix const& matrix, Visit const& visit) {
 
 /// Throws unless text can store this layer: it must match layer 0 in everything but its weights.
 void require_like_challenge(Layer const& layer, Layer const& first, std::size_t number, fs::path const& folder) {
-  auto const fail = [&](std::string const& found) {
-    throw UsageError(fmt::format("{} cannot hold the network as text: layer {} {}; write a .safetensors file instead",
-                                 folder.string(), number, found));
+  auto const refuse = [&](std::string const& found) {
+    fail<UsageError>("{} cannot hold the network as text: layer {} {}; write a .safetensors file instead",
+                     folder.string(), number, found);
   };
   auto const bias = first.bias.front();
-  if (layer.num_inputs() != layer.num_outputs()) {
-    fail(fmt::format("has {} inputs and {} outputs, expected as many", layer.num_inputs(), layer.num_outputs()));
-  }
-  if (layer.num_outputs() != first.num_outputs()) {
-    fail(fmt::format("has {} outputs, expected {} as in layer 0", layer.num_outputs(), first.num_outputs()));
-  }
+  if (layer.num_inputs() != layer.num_outputs())
+    refuse(fmt::format("has {} inputs and {} outputs, expected as many", layer.num_inputs(), layer.num_outputs()));
+  if (layer.num_outputs() != first.num_outputs())
+    refuse(fmt::format("has {} outputs, expected {} as in layer 0", layer.num_outputs(), first.num_outputs()));
   auto const other = std::ranges::find_if(layer.bias, [&](double value) { return value != bias; });
-  if (other != layer.bias.end()) fail(fmt::format("has a bias of {}, expected {} everywhere", *other, bias));
-  if (!layer.activation.has_cap()) fail("has no clipped relu");
-  if (layer.activation.cap != first.activation.cap) {
-    fail(fmt::format("has the cap {}, expected {} as in layer 0", layer.activation.cap, first.activation.cap));
-  }
+  if (other != layer.bias.end()) refuse(fmt::format("has a bias of {}, expected {} everywhere", *other, bias));
+  if (!layer.activation.has_cap()) refuse("has no clipped relu");
+  if (layer.activation.cap != first.activation.cap)
+    refuse(fmt::format("has the cap {}, expected {} as in layer 0", layer.activation.cap, first.activation.cap));
 }
 
 void write_layer_file(Layer const& layer, fs::path const& path) {
-  LineWriter file(path, Appears::with_folder);
+  TextWriter file(path, Appears::with_folder);
   for_each_entry(layer.weights, [&](std::size_t output, std::uint64_t input, double weight) {
-    file.write("{}\t{}\t{}\n", input + 1, output + 1, weight);
+    file.print("{}\t{}\t{}\n", input + 1, output + 1, weight);
   });
   file.commit();
+}
+
+// limit on image numbers: a typing error must not fill the memory
+constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
+
+void require_sensible(OptionalSampleRange const& range) {
+  if (!range || (range->first <= range->second && range->second <= largest_image)) return;
+  fail<UsageError>("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1, range->second,
+                   largest_image);
+}
+
+/// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
+void require_begun(fs::path const& path, OptionalSampleRange const& range, std::uint64_t largest) {
+  if (!range || range->first < largest || range->first == range->second) return;
+  fail<UsageError>("the samples {}:{} were asked for, but {} ends with sample {}", range->first + 1, range->second,
+                   path.string(), largest);
+}
+
+class ChallengeSampleWriter final : public SampleWriter {
+public:
+  explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
+
+  void append(SampleSet const& batch) override {
+    for_each_entry(batch.matrix, [&](std::size_t row, std::uint64_t column, double value) {
+      file_.print("{}\t{}\t{}\n", batch.first_sample + row + 1, column + 1, value);
+    });
+  }
+  void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
+  void append_targets(SampleSet const& /*batch*/) override { fail_no_place("targets"); }
+  void commit() override { file_.commit(); }
+
+private:
+  [[noreturn]] void fail_no_place(char const* what) const {
+    fail<UsageError>("{} is text, which has no place for {}; expected .safetensors, or --samples-only", path_.string(),
+                     what);
+  }
+
+  fs::path path_;
+  TextWriter file_;
+};
+
+TripleText sample_text(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
+  require_sensible(range);
+  return {.path = path,
+          .names = {"image", "pixel", "value"},
+          .largest = {largest_image, neurons},
+          .drops_zeros = true,
+          .is_parallel = true,
+          .wanted = range};
 }
 
 } // namespace
@@ -238,11 +274,9 @@ std::vector<fs::path> challenge_layer_files(fs::path const& folder, ChallengeOpt
 std::unique_ptr<NetworkSource> open_challenge_network(fs::path const& folder, ChallengeOptions const& options) {
   auto [neurons, paths] = find_challenge_files(folder, options);
   auto const bias = options.bias ? options.bias : challenge_bias(neurons);
-  if (!bias) {
-    throw UsageError(
-        fmt::format("{} holds a network of {} neurons, for which the challenge names no bias: give the bias",
-                    folder.string(), neurons));
-  }
+  if (!bias)
+    fail<UsageError>("{} holds a network of {} neurons, for which the challenge names no bias: give the bias",
+                     folder.string(), neurons);
   return std::make_unique<ChallengeNetwork>(folder, std::move(paths), neurons, *bias,
                                             options.cap.value_or(kChallengeCap));
 }
@@ -265,59 +299,6 @@ void write_challenge_network(NetworkSource const& network, fs::path const& path,
   });
   folder.commit();
 }
-
-namespace {
-
-// limit on image numbers: a typing error must not fill the memory
-constexpr std::uint64_t largest_image = std::uint64_t{1} << 30;
-
-void require_sensible(OptionalSampleRange const& range) {
-  if (!range || (range->first <= range->second && range->second <= largest_image)) return;
-  throw UsageError(fmt::format("the samples {}:{} were asked for, expected a range within 1:{}", range->first + 1,
-                               range->second, largest_image));
-}
-
-/// Throws if a range begins after the last image. It may end there, because trailing images may have no pixel.
-void require_begun(fs::path const& path, OptionalSampleRange const& range, std::uint64_t largest) {
-  if (!range || range->first < largest || range->first == range->second) return;
-  throw UsageError(fmt::format("the samples {}:{} were asked for, but {} ends with sample {}", range->first + 1,
-                               range->second, path.string(), largest));
-}
-
-class ChallengeSampleWriter final : public SampleWriter {
-public:
-  explicit ChallengeSampleWriter(fs::path path) : path_(std::move(path)), file_(path_) {}
-
-  void append(SampleSet const& batch) override {
-    for_each_entry(batch.matrix, [&](std::size_t row, std::uint64_t column, double value) {
-      file_.write("{}\t{}\t{}\n", batch.first_sample + row + 1, column + 1, value);
-    });
-  }
-  void append_labels(Labels const& /*batch*/) override { fail_no_place("labels"); }
-  void append_targets(SampleSet const& /*batch*/) override { fail_no_place("targets"); }
-  void commit() override { file_.commit(); }
-
-private:
-  [[noreturn]] void fail_no_place(char const* what) const {
-    throw UsageError(fmt::format("{} is text, which has no place for {}; expected .safetensors, or --samples-only",
-                                 path_.string(), what));
-  }
-
-  fs::path path_;
-  LineWriter file_;
-};
-
-TripleText sample_text(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
-  require_sensible(range);
-  return {.path = path,
-          .names = {"image", "pixel", "value"},
-          .largest = {largest_image, neurons},
-          .drops_zeros = true,
-          .is_parallel = true,
-          .wanted = range};
-}
-
-} // namespace
 
 SampleSet read_challenge_samples(fs::path const& path, std::size_t neurons, OptionalSampleRange const& range) {
   auto scan = read_triples(sample_text(path, neurons, range));

@@ -117,7 +117,6 @@ public:
   void check_all() const;
 
 private:
-  void read_header();
   void place_arrays(std::uint64_t begin, std::uint64_t size);
   void read_hashes(std::string const& text, std::string const& expected);
   void read_at(std::uint64_t first, std::span<char> bytes) const;
@@ -230,7 +229,6 @@ public:
 
 private:
   Array& place(std::string const& name, NumberType type, std::vector<std::uint64_t> shape);
-  void align(std::size_t size);
   void write(std::uint64_t first, std::string_view bytes);
   void write_in_parts(std::uint64_t first, std::string_view bytes);
   void hash_reserved();

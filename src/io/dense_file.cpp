@@ -2,15 +2,13 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "io/matrix_block.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
+#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -170,9 +168,9 @@ void DenseFileWriter::commit(std::optional<std::uint64_t> hash) {
 template <class Stored>
 void fail_not_finite(MatrixBlock const& block, std::uint64_t offset, std::string const& place, Stored found,
                      char const* precision) {
-  throw InputError(fmt::format("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold",
-                               place, found, block.first_row + offset / block.num_columns,
-                               block.first_column + offset % block.num_columns, precision));
+  fail<InputError>("{}: found {} in row {}, column {} (from 0), expected a finite number that {} can hold", place,
+                   found, block.first_row + offset / block.num_columns, block.first_column + offset % block.num_columns,
+                   precision);
 }
 
 template void fail_not_finite(MatrixBlock const&, std::uint64_t, std::string const&, float, char const*);

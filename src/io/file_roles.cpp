@@ -5,11 +5,10 @@
 #include "io/input_files.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
+#include "network/fail.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +17,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -61,8 +59,7 @@ void require_fitting_ending(std::string const& shown, fs::path const& path, Cont
   };
   bool const is_known = is_among(endings_of_others) || std::ranges::any_of(all_endings, is_among, &Endings::own);
   if (!is_known || is_among(endings->own)) return;
-  throw UsageError(
-      fmt::format("{} has an ending of another format: {}, expected {}", shown, endings->what, endings->expected));
+  fail<UsageError>("{} has an ending of another format: {}, expected {}", shown, endings->what, endings->expected);
 }
 
 /// Determines whether two names refer to the same file.
@@ -145,8 +142,6 @@ bool lies_at_or_below(fs::path const& file, fs::path const& folder) {
   return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
 
-std::string shown(std::string const& role, fs::path const& path) { return fmt::format("{} {}", role, path.string()); }
-
 /// The regular files that standard output and standard error are redirected to.
 std::vector<std::pair<char const*, FileIdentity>> files_of_streams() {
   std::vector<std::pair<char const*, FileIdentity>> streams;
@@ -173,28 +168,25 @@ void FileRoles::require_sound() const {
     };
     for (auto const& [name, stream] : streams) {
       if (!are_one(here, stream)) continue;
-      throw UsageError(
-          fmt::format("{} is the file that {} goes to; give it another name", shown(output.role, output.path), name));
+      fail<UsageError>("{} is the file that {} goes to; give it another name", output.shown(), name);
     }
     for (std::size_t number = 0; number < inputs.size(); ++number) {
       auto const& input = inputs_[number];
       if (std::ranges::any_of(inputs[number], collides)) {
-        throw UsageError(fmt::format("{} would replace what {} reads; give it another name",
-                                     shown(output.role, output.path), shown(input.role, input.path)));
+        fail<UsageError>("{} would replace what {} reads; give it another name", output.shown(), input.shown());
       }
       if (lies_in_network(here, inputs[number].front().path)) {
-        throw UsageError(fmt::format("{} would become a part of the folder that {} reads; give it another folder",
-                                     shown(output.role, output.path), shown(input.role, input.path)));
+        fail<UsageError>("{} would become a part of the folder that {} reads; give it another folder", output.shown(),
+                         input.shown());
       }
     }
-    require_fitting_ending(shown(output.role, output.path), output.path, output.content);
+    require_fitting_ending(output.shown(), output.path, output.content);
     if (output.content == Content::container) require_file_to_read_back(output.path);
     for (std::size_t number = 0; number < earlier.size(); ++number) {
       auto const& other = outputs_[number];
       bool const is_journals = other.content == Content::journal && is_journal_of_rank(here, earlier[number]);
       if (!is_journals && !collides(earlier[number])) continue;
-      throw UsageError(fmt::format("{} and {} are one file; give each its own", shown(other.role, other.path),
-                                   shown(output.role, output.path)));
+      fail<UsageError>("{} and {} are one file; give each its own", other.shown(), output.shown());
     }
     earlier.push_back(here);
   }
@@ -205,10 +197,10 @@ void FileRoles::require_readable_by(std::size_t num_ranks) const {
   for (auto const& input : inputs_) {
     auto const pipe = pipe_of_input(input.path);
     if (!pipe) continue;
-    auto const name = shown(input.role, input.path);
+    auto const name = input.shown();
     auto const what = *pipe == input.path ? fmt::format("{} is a pipe", name)
                                           : fmt::format("{} reads the pipe {}", name, pipe->string());
-    throw InputError(fmt::format("{}, which only one of {} ranks could read; give a file", what, num_ranks));
+    fail<InputError>("{}, which only one of {} ranks could read; give a file", what, num_ranks);
   }
 }
 

@@ -42,6 +42,8 @@ private:
     std::string role;
     std::filesystem::path path;
     Content content = Content::lines;
+
+    std::string shown() const { return role + " " + path.string(); } ///< for messages
   };
 
   std::vector<File> inputs_;

@@ -2,20 +2,18 @@
 
 #include "core/error.hpp"
 #include "io/output_file.hpp"
+#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -54,7 +52,7 @@ std::string what_differs(struct stat const& first, struct stat const& now) {
 void require_same(fs::path const& path, struct stat const& first) {
   struct stat now {};
   auto const what = stat(path.c_str(), &now) == 0 ? what_differs(first, now) : std::strerror(errno);
-  if (!what.empty()) throw InputError(fmt::format("{} changed while it was read: {}", path.string(), what));
+  if (!what.empty()) fail<InputError>("{} changed while it was read: {}", path.string(), what);
 }
 
 /// Opens a pipe for reading. One that this process holds already, as /dev/stdin or /dev/fd/N name it, is taken as it
@@ -84,19 +82,19 @@ Descriptor keep_bytes_of_pipe(fs::path const& path) {
     if (count < 0) fail_to_read(path, errno);
     if (count == 0) return kept;
     if (write_all(kept.number(), {buffer.data(), static_cast<std::size_t>(count)})) continue;
-    throw ResourceError(fmt::format("{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a "
-                                    "folder with more room",
-                                    path.string(), folder.string(), std::strerror(errno)));
+    fail<ResourceError>(
+        "{} is a pipe, and its bytes cannot be kept in the folder {}: {}; set TMPDIR to a folder with more room",
+        path.string(), folder.string(), std::strerror(errno));
   }
 }
 
 void require_file_or_pipe(fs::path const& path, struct stat const& status) {
-  auto const fail = [&](char const* what) {
-    throw InputError(fmt::format("{} is {}, expected a file or a pipe", path.string(), what));
+  auto const refuse = [&](char const* what) {
+    fail<InputError>("{} is {}, expected a file or a pipe", path.string(), what);
   };
   bool const is_empty_device = S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3); // /dev/null
-  if ((S_ISCHR(status.st_mode) && !is_empty_device) || S_ISBLK(status.st_mode)) fail("a device");
-  if (S_ISSOCK(status.st_mode)) fail("a socket");
+  if ((S_ISCHR(status.st_mode) && !is_empty_device) || S_ISBLK(status.st_mode)) refuse("a device");
+  if (S_ISSOCK(status.st_mode)) refuse("a socket");
 }
 
 } // namespace
@@ -133,7 +131,7 @@ fs::path readable_place(fs::path const& path) {
 }
 
 void fail_to_read(fs::path const& path, int error) {
-  throw InputError(fmt::format("{} cannot be read: {}", path.string(), std::strerror(error)));
+  fail<InputError>("{} cannot be read: {}", path.string(), std::strerror(error));
 }
 
 Descriptor open_input(fs::path const& path) {
@@ -141,7 +139,7 @@ Descriptor open_input(fs::path const& path) {
   if (file.number() < 0) fail_to_read(path, errno);
   struct stat status {};
   if (fstat(file.number(), &status) == 0 && S_ISDIR(status.st_mode))
-    throw InputError(fmt::format("{} is a folder, expected a file", path.string()));
+    fail<InputError>("{} is a folder, expected a file", path.string());
   return file;
 }
 

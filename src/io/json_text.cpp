@@ -2,8 +2,7 @@
 
 #include "core/error.hpp"
 #include "io/text_file.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <algorithm>
 #include <array>
@@ -106,13 +105,12 @@ void spell_out(nlohmann::ordered_json& json) {
 } // namespace
 
 nlohmann::ordered_json parse_json(std::string_view text, std::string const& place, std::size_t max_bytes) {
-  if (text.size() > max_bytes) {
-    throw InputError(fmt::format("{}: found JSON of more than {} bytes, expected no more", place, max_bytes));
-  }
+  if (text.size() > max_bytes)
+    fail<InputError>("{}: found JSON of more than {} bytes, expected no more", place, max_bytes);
   if (text.find('\0') != std::string_view::npos) return nlohmann::ordered_json::value_t::discarded; // not an end
   FaultSearch search;
   nlohmann::ordered_json::sax_parse(text, &search);
-  if (auto const fault = search.fault(); !fault.empty()) throw InputError(fmt::format("{}: found {}", place, fault));
+  if (auto const fault = search.fault(); !fault.empty()) fail<InputError>("{}: found {}", place, fault);
   return nlohmann::ordered_json::parse(text, nullptr, false);
 }
 

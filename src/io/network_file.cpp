@@ -3,8 +3,7 @@
 #include "core/error.hpp"
 #include "io/stored_matrix.hpp"
 #include "io/text_file.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <map>
 #include <optional>
@@ -17,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using container::NumberType;
-using LayerMoments = OptimizerState::OfLayer;
 
 constexpr char const* own_layers = "layers";
 constexpr char const* best_layers = "best"; ///< of the network of the best epoch, in checkpoints
@@ -33,7 +31,7 @@ Activation read_activation(Json const& object, std::string const& place) {
   if (found == nullptr) {
     std::string names;
     for (auto const& entry : all_activations) names += (names.empty() ? "" : ", ") + quote(entry.name);
-    throw InputError(fmt::format("{}: found the activation {}, expected one of {}", place, quote(name), names));
+    fail<InputError>("{}: found the activation {}, expected one of {}", place, quote(name), names);
   }
   std::vector<std::string_view> keys = {"shape", "activation", "weights_of"};
   if (found->parameter != nullptr) keys.emplace_back(found->parameter);
@@ -56,7 +54,7 @@ auto in_file(fs::path const& path, std::size_t number, Work const& work) {
     std::string const sentence = error.what();
     throw InputError(sentence.starts_with(path.string()) ? sentence : fmt::format("{}: {}", path.string(), sentence));
   }
-  throw ResourceError(fmt::format("{}: layer {} does not fit into memory", path.string(), number));
+  fail<ResourceError>("{}: layer {} does not fit into memory", path.string(), number);
 }
 
 /// The layers of one of the networks of a file, which stays open.
@@ -66,7 +64,7 @@ public:
     auto const& place = file.path().string();
     auto const found = file.description().find(list);
     if (found == file.description().end() || !found->is_array() || found->empty())
-      throw InputError(fmt::format("{}: found no layers in {}, expected at least one", place, quote(list)));
+      fail<InputError>("{}: found no layers in {}, expected at least one", place, quote(list));
     for (auto const& object : *found) take(object, fmt::format("{}.{}", list, layers_.size()));
   }
 
@@ -104,10 +102,9 @@ private:
     if (!object.is_object()) fail_at(place, "no JSON object", "one for each layer");
     auto const activation = read_activation(object, place);
     auto const [num_outputs, num_inputs] = container::shape_in(object, place);
-    if (number > 0 && num_inputs != layers_.back().weights.num_rows()) {
-      throw InputError(fmt::format("{}: layer {} takes {} inputs, but layer {} has {} outputs", file_.path().string(),
-                                   number, num_inputs, number - 1, layers_.back().weights.num_rows()));
-    }
+    if (number > 0 && num_inputs != layers_.back().weights.num_rows())
+      fail<InputError>("{}: layer {} takes {} inputs, but layer {} has {} outputs", file_.path().string(), number,
+                       num_inputs, number - 1, layers_.back().weights.num_rows());
     auto const& bias = file_.list(name + ".bias", {NumberType::f32, NumberType::f64}, num_outputs, true);
     if (!object.contains("weights_of")) {
       layers_.push_back({{file_, name, num_outputs, num_inputs}, &bias, activation});
@@ -153,10 +150,7 @@ struct NetworkFile::Contents {
       file.require_kind("network", {own_layers});
     }
     layers.emplace(file, own_layers);
-    if (is_checkpoint()) {
-      open_training();
-      if (file.description().contains(best_layers)) best.emplace(file, best_layers);
-    }
+    if (is_checkpoint()) open_training();
     file.require_no_others();
   }
 
@@ -176,12 +170,8 @@ struct NetworkFile::Contents {
     return {letters.begin(), letters.end()};
   }
 
-  std::vector<double> history() const {
-    return file.has("history") ? file.read_all<double>(file.at("history")) : std::vector<double>();
-  }
-
 private:
-  /// Checks the arrays of the record, whose sizes engine and trainer check.
+  /// Checks the arrays of the record, whose sizes engine and trainer check, and opens the best network.
   void open_training() {
     auto const place = file.path().string() + ": training";
     auto const& training = file.description()["training"];
@@ -189,8 +179,7 @@ private:
     container::require_keys(training, {"steps", "moments"}, place);
     num_steps = container::count_in(training, "steps", place);
     num_moments = container::count_in(training, "moments", place);
-    if (num_moments > max_moments)
-      throw InputError(fmt::format("{}: found {} moments, expected 0 to 2", place, num_moments));
+    if (num_moments > max_moments) fail<InputError>("{}: found {} moments, expected 0 to 2", place, num_moments);
     for (auto const* const text : {"training.recipe", "training.progress"}) file.array(text, {NumberType::u8});
     if (file.has(receipt_array)) file.array(receipt_array, {NumberType::u8});
     if (file.has("history")) {
@@ -202,6 +191,7 @@ private:
       for (auto const* const what : {"weights", "bias"})
         for (std::uint64_t moment = 0; moment < num_moments; ++moment)
           file.array(name_of_moments(layer, what, moment), {NumberType::f32, NumberType::f64});
+    if (file.description().contains(best_layers)) best.emplace(file, best_layers);
   }
 };
 
@@ -228,7 +218,8 @@ TrainingRecord NetworkFile::training_record() const {
   record.progress = contents_->text("training.progress");
   record.receipt = contents_->text(receipt_array);
   record.optimizer.num_steps = contents_->num_steps;
-  record.history = contents_->history();
+  auto const& file = contents_->file;
+  if (file.has("history")) record.history = file.read_all<double>(file.at("history"));
   for (std::size_t layer = 0; layer < num_layers(); ++layer)
     record.optimizer.layers.push_back({contents_->moments(layer, "weights"), contents_->moments(layer, "bias")});
   return record;
@@ -271,10 +262,12 @@ struct NetworkFileWriter::Contents {
     auto const& optimizer = record.optimizer;
     auto const num_moments = optimizer.layers.empty() ? 0 : optimizer.layers.front().weights.size();
     description["training"] = {{"steps", optimizer.num_steps}, {"moments", num_moments}};
-    file.add("training.recipe", std::vector<char>(record.recipe.begin(), record.recipe.end()));
-    file.add("training.progress", std::vector<char>(record.progress.begin(), record.progress.end()));
-    if (!record.receipt.empty())
-      file.add(receipt_array, std::vector<char>(record.receipt.begin(), record.receipt.end()));
+    auto const add = [&](char const* name, std::string const& text) {
+      file.add(name, std::vector<char>(text.begin(), text.end()));
+    };
+    add("training.recipe", record.recipe);
+    add("training.progress", record.progress);
+    if (!record.receipt.empty()) add(receipt_array, record.receipt);
     if (!record.history.empty()) {
       auto const bytes = container::bytes_of(record.history);
       VARVE_REQUIRE(record.history.size() % numbers_per_epoch == 0, "a history has other numbers");
@@ -282,15 +275,13 @@ struct NetworkFileWriter::Contents {
                container::hashes_of(bytes));
     }
     for (std::size_t layer = 0; layer < optimizer.layers.size(); ++layer) {
-      append_moments(layer, "weights", optimizer.layers[layer].weights);
-      append_moments(layer, "bias", optimizer.layers[layer].bias);
+      auto const append = [&](char const* what, std::vector<std::vector<double>> const& moments) {
+        for (std::size_t moment = 0; moment < moments.size(); ++moment)
+          container::add_reals(file, name_of_moments(layer, what, moment), moments[moment]);
+      };
+      append("weights", optimizer.layers[layer].weights);
+      append("bias", optimizer.layers[layer].bias);
     }
-  }
-
-private:
-  void append_moments(std::size_t layer, char const* what, std::vector<std::vector<double>> const& moments) {
-    for (std::size_t moment = 0; moment < moments.size(); ++moment)
-      container::add_reals(file, name_of_moments(layer, what, moment), moments[moment]);
   }
 };
 

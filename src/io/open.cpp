@@ -10,14 +10,11 @@
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
 #include "io/text_file.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <array>
-#include <optional>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 namespace varve {
 namespace {
@@ -29,6 +26,36 @@ using namespace std::string_view_literals;
 constexpr std::array signatures = {std::pair("\x89HDF\r\n\x1a\n"sv, "an HDF5 file"),
                                    std::pair("\x93NUMPY"sv, "an array of NumPy"),
                                    std::pair("PK\x03\x04"sv, "a zip archive, as those of SciPy")};
+
+/// The compression implied by an ending .tsv, .tsv.gz, .tsv.xz or .tsv.zst; nullopt for other names.
+std::optional<Compression> text_compression(fs::path const& path) {
+  auto const compression = compression_of_name(path);
+  auto const name = compression == Compression::none ? path : path.stem();
+  return name.extension() == ".tsv" ? std::optional(compression) : std::nullopt;
+}
+
+template <class Number>
+void require_equal(std::optional<Number> const& asked, Number found, char const* what, fs::path const& path) {
+  if (asked && *asked != found)
+    fail<UsageError>("{} {} was asked for, but {} says {}", what, *asked, path.string(), found);
+}
+
+/// Throws UsageError if an option contradicts a network file; options may repeat what the file says.
+void require_agreement(NetworkFile const& file, ChallengeOptions const& options, fs::path const& path) {
+  require_equal(options.layers, file.num_layers(), "the number of layers", path);
+  if (!options.neurons && !options.bias && !options.cap) return;
+  for (std::size_t number = 0; number < file.num_layers(); ++number) {
+    auto const header = file.header(number);
+    auto const in_layer = [&](char const* what) { return fmt::format("{} of layer {}", what, number); };
+    require_equal(options.neurons, header.num_inputs, in_layer("the number of inputs").c_str(), path);
+    require_equal(options.neurons, header.num_outputs, in_layer("the number of outputs").c_str(), path);
+    for (auto const bias : header.bias) require_equal(options.bias, bias, in_layer("the bias").c_str(), path);
+    if (options.cap && !header.activation.has_cap())
+      fail<UsageError>("the cap {} was asked for, but layer {} of {} has no clipped relu", *options.cap, number,
+                       path.string());
+    require_equal(options.cap, header.activation.cap, in_layer("the cap").c_str(), path);
+  }
+}
 
 } // namespace
 
@@ -42,49 +69,13 @@ FileKind kind_of(fs::path const& path) {
   auto const head = bytes_of_file(path, 0, 8);
   for (auto const& [signature, what] : signatures) {
     if (!head.starts_with(signature)) continue;
-    throw InputError(fmt::format("{0} is {1}, which Varve's Python package reads: varve-convert {0} NAME.safetensors",
-                                 path.string(), what));
+    fail<InputError>("{0} is {1}, which Varve's Python package reads: varve-convert {0} NAME.safetensors",
+                     path.string(), what);
   }
   if (is_container_name(path)) fail_at(path.string(), "no safetensors file", "one by the ending of its name");
   if (is_idx(path)) return FileKind::idx;
   return is_matrix_market(path) ? FileKind::matrix_market : FileKind::text;
 }
-
-namespace {
-
-/// The compression implied by an ending .tsv, .tsv.gz, .tsv.xz or .tsv.zst; nullopt for other names.
-std::optional<Compression> text_compression(fs::path const& path) {
-  auto const compression = compression_of_name(path);
-  auto const name = compression == Compression::none ? path : path.stem();
-  return name.extension() == ".tsv" ? std::optional(compression) : std::nullopt;
-}
-
-template <class Number>
-void require_equal(std::optional<Number> const& asked, Number found, char const* what, fs::path const& path) {
-  if (asked && *asked != found) {
-    throw UsageError(fmt::format("{} {} was asked for, but {} says {}", what, *asked, path.string(), found));
-  }
-}
-
-/// Throws UsageError if an option contradicts a network file; options may repeat what the file says.
-void require_agreement(NetworkFile const& file, ChallengeOptions const& options, fs::path const& path) {
-  require_equal(options.layers, file.num_layers(), "the number of layers", path);
-  if (!options.neurons && !options.bias && !options.cap) return;
-  for (std::size_t number = 0; number < file.num_layers(); ++number) {
-    auto const header = file.header(number);
-    auto const in_layer = [&](char const* what) { return fmt::format("{} of layer {}", what, number); };
-    require_equal(options.neurons, header.num_inputs, in_layer("the number of inputs").c_str(), path);
-    require_equal(options.neurons, header.num_outputs, in_layer("the number of outputs").c_str(), path);
-    for (auto const bias : header.bias) require_equal(options.bias, bias, in_layer("the bias").c_str(), path);
-    if (options.cap && !header.activation.has_cap()) {
-      throw UsageError(fmt::format("the cap {} was asked for, but layer {} of {} has no clipped relu", *options.cap,
-                                   number, path.string()));
-    }
-    require_equal(options.cap, header.activation.cap, in_layer("the cap").c_str(), path);
-  }
-}
-
-} // namespace
 
 std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptions const& options) {
   switch (kind_of(path)) {
@@ -96,12 +87,11 @@ std::unique_ptr<NetworkSource> open_network(fs::path const& path, ChallengeOptio
     return file;
   }
   case FileKind::absent:
-    throw InputError(fmt::format("{} cannot be read: No such file or directory", path.string()));
+    fail<InputError>("{} cannot be read: No such file or directory", path.string());
   default:
-    throw InputError(
-        fmt::format("{0} is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv "
-                    "files; of ONNX models and others, varve-convert {0} NAME.safetensors makes one",
-                    path.string()));
+    fail<InputError>("{0} is not a network: expected a .safetensors file of Varve, or a folder of nN-lK.tsv files; of "
+                     "ONNX models and others, varve-convert {0} NAME.safetensors makes one",
+                     path.string());
   }
 }
 
@@ -128,8 +118,8 @@ std::unique_ptr<SampleReader> open_sample_reader(fs::path const& path, std::opti
   bool const states_width = kind == FileKind::container || kind == FileKind::idx || kind == FileKind::matrix_market;
   if (!states_width && neurons) return open_challenge_samples(path, *neurons, range, bytes);
   if (kind == FileKind::text) {
-    throw UsageError(fmt::format("{} is text and does not say how many neurons its samples have; add --text neurons=N",
-                                 path.string()));
+    fail<UsageError>("{} is text and does not say how many neurons its samples have; add --text neurons=N",
+                     path.string());
   }
   auto samples = kind == FileKind::idx             ? open_idx_images(path, range)
                  : kind == FileKind::matrix_market ? open_matrix_market_samples(path, range)
@@ -180,12 +170,10 @@ bool holds_samples(fs::path const& path) {
 void save_network(NetworkSource const& network, fs::path const& path, Progress const& progress) {
   if (!is_container_name(path)) {
     auto const compression = text_compression(path);
-    if (!compression && path.has_extension()) {
-      throw UsageError(
-          fmt::format("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst, or "
-                      "none for a folder of text files",
-                      path.string()));
-    }
+    if (!compression && path.has_extension())
+      fail<UsageError>("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz, .tsv.zst, or none for "
+                       "a folder of text files",
+                       path.string());
     write_challenge_network(network, path, compression.value_or(Compression::none), progress);
     return;
   }
@@ -200,8 +188,8 @@ void save_network(NetworkSource const& network, fs::path const& path, Progress c
 std::unique_ptr<SampleWriter> open_sample_writer(fs::path const& path, std::size_t neurons) {
   if (is_container_name(path)) return create_sample_file(path, neurons);
   if (text_compression(path)) return create_challenge_samples(path);
-  throw UsageError(fmt::format("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
-                               path.string()));
+  fail<UsageError>("{} has an unknown ending, expected .safetensors, .tsv, .tsv.gz, .tsv.xz or .tsv.zst",
+                   path.string());
 }
 
 void save_samples(SampleSet const& samples, fs::path const& path) {

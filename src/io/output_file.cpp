@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
+#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -11,19 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -140,9 +137,10 @@ extern "C" void wake_remover(int number) {
 
 } // namespace
 
-void fail_to_write(fs::path const& path, int error) {
-  throw ResourceError(fmt::format("{} cannot be written: {}", path.string(), std::strerror(error)));
+void fail_to_write(fs::path const& path, std::string_view why) {
+  fail<ResourceError>("{} cannot be written: {}", path.string(), why);
 }
+void fail_to_write(fs::path const& path, int error) { fail_to_write(path, std::strerror(error)); }
 
 /// A file or folder that is written as PATH.partial-<16 random hexadecimal digits> beside PATH and renamed when
 /// complete. It is locked (flock) during its lifetime, which distinguishes leftovers of a killed process from outputs
@@ -248,9 +246,9 @@ void remove_partial_outputs_on_signals() {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!failure.empty()) {
-    throw ResourceError(fmt::format("the thread that removes unfinished outputs when a signal comes cannot be started: "
-                                    "{}; raise the limits of threads and memory (ulimit -u, ulimit -v)",
-                                    failure));
+    fail<ResourceError>("the thread that removes unfinished outputs when a signal comes cannot be started: {}; raise "
+                        "the limits of threads and memory (ulimit -u, ulimit -v)",
+                        failure);
   }
   struct sigaction action {};
   action.sa_handler = wake_remover;
@@ -290,9 +288,8 @@ OutputFile::OutputFile(fs::path path, Appears appears) : is_in_folder_(appears =
   std::error_code error;
   bool const ends_in_separator = !path.empty() && !path.has_filename();
   path_ = target_of(std::move(path));
-  if (ends_in_separator || fs::is_directory(path_, error)) {
-    throw UsageError(fmt::format("{} is a folder, expected the name of a file to write", path_.string()));
-  }
+  if (ends_in_separator || fs::is_directory(path_, error))
+    fail<UsageError>("{} is a folder, expected the name of a file to write", path_.string());
   if (is_in_folder_) {
     direct_ = Descriptor(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   } else if (is_special(path_)) {
@@ -322,14 +319,12 @@ void OutputFile::commit() {
 
 void OutputFile::commit(std::function<bool(fs::path const&)> const& are_in) {
   if (!partial_) return appear();
-  auto const fail = [&](std::string const& why) {
-    throw ResourceError(fmt::format("{} cannot be written: {}", path_.string(), why));
-  };
   try {
-    if (!are_in(partial_->name())) fail("it holds other numbers than were written; its disk or file system lost some");
+    if (!are_in(partial_->name()))
+      fail_to_write(path_, "it holds other numbers than were written; its disk or file system lost some");
     release_input(partial_->name());
   } catch (InputError const& error) {
-    fail(fmt::format("what was written cannot be read back ({})", error.what()));
+    fail_to_write(path_, fmt::format("what was written cannot be read back ({})", error.what()));
   }
   appear();
 }
@@ -338,9 +333,8 @@ void OutputFile::require_all_bytes() const {
   struct stat status {};
   if (fstat(descriptor(), &status) != 0) fail_to_write(path_, errno);
   if (static_cast<std::uint64_t>(status.st_size) == num_bytes_) return;
-  throw ResourceError(fmt::format("{} cannot be written: it has {} bytes after {} were written; its disk or file "
-                                  "system lost some",
-                                  path_.string(), status.st_size, num_bytes_));
+  fail_to_write(path_, fmt::format("it has {} bytes after {} were written; its disk or file system lost some",
+                                   status.st_size, num_bytes_));
 }
 
 void OutputFile::appear() {
@@ -358,10 +352,9 @@ Descriptor open_temporary_file(fs::path const& folder) {
   // Not every file system supports nameless files: create a named one and remove its name at once.
   auto name = (folder / "varve-temporary-XXXXXX").string();
   Descriptor descriptor(mkostemp(name.data(), O_CLOEXEC));
-  if (descriptor.number() < 0) {
-    throw ResourceError(
-        fmt::format("a temporary file in the folder {} cannot be created: {}", folder.string(), std::strerror(errno)));
-  }
+  if (descriptor.number() < 0)
+    fail<ResourceError>("a temporary file in the folder {} cannot be created: {}", folder.string(),
+                        std::strerror(errno));
   unlink(name.c_str());
   return descriptor;
 }
@@ -370,28 +363,22 @@ void require_writable(fs::path const& path) {
   auto const file = target_of(path);
   if (!is_special(file)) {
     OutputFile const probe(path);
-  } else if (access(file.c_str(), W_OK) != 0) {
+  } else if (access(file.c_str(), W_OK) != 0)
     fail_to_write(file, errno);
-  }
 }
 
 void require_file_to_read_back(fs::path const& path) {
   if (!is_special(path)) return;
-  throw ResourceError(fmt::format("{} cannot be written: it is a pipe or a device, expected a file, because what is "
-                                  "written there is read back",
-                                  path.string()));
+  fail_to_write(path, "it is a pipe or a device, expected a file, because what is written there is read back");
 }
 
 OutputFolder::OutputFolder(fs::path path) : path_(target_of(std::move(path))) {
   std::error_code error;
   if (fs::exists(path_, error)) {
-    if (!fs::is_directory(path_, error)) {
-      throw UsageError(fmt::format("{} is a file, expected the name of a folder to write", path_.string()));
-    }
-    if (!fs::is_empty(path_, error)) {
-      throw UsageError(
-          fmt::format("{} is a folder that already holds files, expected a new or empty one", path_.string()));
-    }
+    if (!fs::is_directory(path_, error))
+      fail<UsageError>("{} is a file, expected the name of a folder to write", path_.string());
+    if (!fs::is_empty(path_, error))
+      fail<UsageError>("{} is a folder that already holds files, expected a new or empty one", path_.string());
   }
   partial_ = std::make_unique<PartialOutput>(path_, PartialOutput::Kind::folder);
 }

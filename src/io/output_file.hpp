@@ -13,6 +13,7 @@ namespace varve {
 
 /// Throws ResourceError "PATH cannot be written: " and what the system says of the error (errno).
 [[noreturn]] void fail_to_write(std::filesystem::path const& path, int error);
+[[noreturn]] void fail_to_write(std::filesystem::path const& path, std::string_view why); ///< or why
 
 /// Removes the partial files of PATH that killed processes left, and the partial folders that hold layer files
 /// (nN-lK.tsv) or nothing; a folder of such a name that holds anything else is the user's, as is what `is_needed`

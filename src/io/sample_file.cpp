@@ -3,11 +3,9 @@
 #include "core/error.hpp"
 #include "io/stored_matrix.hpp"
 #include "io/text_file.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <limits>
-#include <optional>
 #include <utility>
 
 namespace varve {
@@ -32,8 +30,8 @@ struct OpenSampleFile {
     if (description.contains("first_sample")) first_sample = container::count_in(description, "first_sample", place);
     constexpr auto largest = std::numeric_limits<SampleIndex>::max(); // numbers count from 1, too
     if (capped_add(first_sample, num_samples) >= largest)
-      throw InputError(fmt::format("{}: found {} as the number of the first of {} samples, expected no more than {}",
-                                   place, first_sample, num_samples, largest - 1 - num_samples));
+      fail<InputError>("{}: found {} as the number of the first of {} samples, expected no more than {}", place,
+                       first_sample, num_samples, largest - 1 - num_samples);
     samples.emplace(file, "samples", num_samples, num_neurons);
     if (file.has("labels")) labels = &file.list("labels", {NumberType::u32}, num_samples);
     if (description.contains("targets")) {
@@ -54,41 +52,11 @@ struct OpenSampleFile {
   container::StoredMatrix const& part(SamplePart wanted) const {
     if (wanted == SamplePart::samples) return *samples;
     if (targets) return *targets;
-    throw InputError(fmt::format("{} has no targets, expected the arrays \"targets.*\" with the wanted outputs of each "
-                                 "sample (varve convert --targets adds them)",
-                                 file.path().string()));
+    fail<InputError>("{} has no targets, expected the arrays \"targets.*\" with the wanted outputs of each sample "
+                     "(varve convert --targets adds them)",
+                     file.path().string());
   }
 };
-
-} // namespace
-
-SampleFileHeader read_sample_header(fs::path const& path) {
-  OpenSampleFile const open(path);
-  std::optional<std::size_t> num_targets;
-  if (open.targets) num_targets = open.targets->num_columns();
-  return {open.facts(*open.samples, 0, open.samples->num_rows()), open.labels != nullptr, num_targets};
-}
-
-void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* ends, char const* what) {
-  if (found == expected) return;
-  throw InputError(
-      fmt::format("{} holds {} of {} neurons, the network has {} {}", path.string(), what, found, expected, ends));
-}
-
-Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range) {
-  OpenSampleFile const open(path);
-  if (open.labels == nullptr) {
-    throw InputError(fmt::format("{} has no labels, expected an array \"labels\" with the class of each sample "
-                                 "(varve convert --labels adds one)",
-                                 path.string()));
-  }
-  auto const [first, last] = rows_within(path, open.first_sample, open.samples->num_rows(), range);
-  Labels labels{std::vector<NeuronIndex>(last - first), open.first_sample + first};
-  open.file.read(*open.labels, first, std::span(labels.classes));
-  return labels;
-}
-
-namespace {
 
 class SampleFileReader final : public SampleReader {
 public:
@@ -111,7 +79,7 @@ public:
     SampleSet samples;
     samples.first_sample = first_sample() + first;
     if (!container::fits_memory([&] { samples.matrix = matrix_.rows(begin, end); }))
-      throw ResourceError(fmt::format("{} does not fit into memory", open_.file.path().string()));
+      fail<ResourceError>("{} does not fit into memory", open_.file.path().string());
     require_valid(samples.matrix, matrix_.place().c_str());
     return samples;
   }
@@ -194,6 +162,30 @@ private:
 };
 
 } // namespace
+
+SampleFileHeader read_sample_header(fs::path const& path) {
+  OpenSampleFile const open(path);
+  std::optional<std::size_t> num_targets;
+  if (open.targets) num_targets = open.targets->num_columns();
+  return {open.facts(*open.samples, 0, open.samples->num_rows()), open.labels != nullptr, num_targets};
+}
+
+void require_width(fs::path const& path, std::size_t found, std::size_t expected, char const* ends, char const* what) {
+  if (found == expected) return;
+  fail<InputError>("{} holds {} of {} neurons, the network has {} {}", path.string(), what, found, expected, ends);
+}
+
+Labels read_sample_labels(fs::path const& path, OptionalSampleRange const& range) {
+  OpenSampleFile const open(path);
+  if (open.labels == nullptr)
+    fail<InputError>("{} has no labels, expected an array \"labels\" with the class of each sample (varve convert "
+                     "--labels adds one)",
+                     path.string());
+  auto const [first, last] = rows_within(path, open.first_sample, open.samples->num_rows(), range);
+  Labels labels{std::vector<NeuronIndex>(last - first), open.first_sample + first};
+  open.file.read(*open.labels, first, std::span(labels.classes));
+  return labels;
+}
 
 std::unique_ptr<SampleReader> open_sample_file(fs::path const& path, OptionalSampleRange const& range,
                                                SamplePart part) {

@@ -4,11 +4,9 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/text_file.hpp"
-#include "network/sparse_matrix.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -54,12 +52,11 @@ std::vector<EdgeOffset> StoredMatrix::pointers(std::uint64_t first, std::uint64_
     fail_at(place_, fmt::format("the last pointer {}", pointers.back()),
             fmt::format("{}, the number of entries", num_entries()));
   auto const bad = std::ranges::adjacent_find(pointers, std::ranges::greater());
-  if (bad != pointers.end()) {
+  if (bad != pointers.end())
     fail_at(place_,
             fmt::format("the pointer {} after {} at row {}", *(bad + 1), *bad,
                         first + static_cast<std::uint64_t>(bad - pointers.begin())),
             "ascending numbers");
-  }
   if (pointers.back() > num_entries())
     fail_at(place_, fmt::format("the pointer {} at row {}", pointers.back(), last),
             fmt::format("no more than {}, the number of entries", num_entries()));
@@ -195,25 +192,22 @@ void GrowingMatrix::append_values(SparseMatrix const& rows) {
   if (!values_ && share_one && same_bits(value, shared_)) return;
   if (!values_) write_out_shared(num_entries_);
   if (!are_doubles_ && !fit_float(rows.values)) widen();
-  auto const values =
-      rows.values.size() == rows.num_entries() ? rows.values : std::vector<double>(rows.num_entries(), value);
-  are_doubles_ ? append_as<double>(values) : append_as<float>(values);
+  bool const has_all = rows.values.size() == rows.num_entries();
+  append_narrow(has_all ? rows.values : std::vector<double>(rows.num_entries(), value));
 }
 
-template <class Number>
-void GrowingMatrix::append_as(std::vector<double> const& values) {
-  values_->append(bytes_of(bytes_as<Number>(values)));
+void GrowingMatrix::append_narrow(std::vector<double> const& values) {
+  values_->append(bytes_of(are_doubles_ ? bytes_as<double>(values) : bytes_as<float>(values)));
 }
 
 /// Gives each of the first `count` entries the value that they share.
 void GrowingMatrix::write_out_shared(std::uint64_t count) {
   values_.emplace(writer_.folder(), writer_.path());
   are_doubles_ = !fit_float({&shared_, 1});
-  std::vector<double> const values(std::min<std::uint64_t>(count, numbers_at_once), shared_);
-  for (std::uint64_t done = 0; done < count; done += values.size()) {
-    std::vector<double> const part(values.begin(),
-                                   values.begin() + static_cast<std::ptrdiff_t>(std::min(count - done, values.size())));
-    are_doubles_ ? append_as<double>(part) : append_as<float>(part);
+  std::vector<double> values(std::min<std::uint64_t>(count, numbers_at_once), shared_);
+  for (; count > 0; count -= values.size()) {
+    values.resize(std::min<std::uint64_t>(count, values.size()));
+    append_narrow(values);
   }
 }
 

@@ -161,8 +161,7 @@ public:
 
 private:
   void append_values(SparseMatrix const& rows);
-  template <class Number>
-  void append_as(std::vector<double> const& values);
+  void append_narrow(std::vector<double> const& values);
   void write_out_shared(std::uint64_t count);
   void widen();
 

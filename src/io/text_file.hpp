@@ -57,7 +57,7 @@ public:
 /// although its name announces compression; ResourceError if memory lacks for the decompressor.
 std::unique_ptr<ByteSource> open_bytes(std::filesystem::path const& path);
 
-/// Writes text, compressed as the ending of PATH implies; the file appears on commit() or not at all.
+/// Writes text through a buffer, compressed as the ending of PATH implies; the file appears on commit() or not at all.
 class TextWriter {
 public:
   /// Throws as OutputFile does; UsageError in a build without liblzma for .xz; ResourceError if memory lacks for the
@@ -66,43 +66,26 @@ public:
   ~TextWriter();
 
   void write(std::string_view text);
+  template <class... Values>
+  void print(fmt::format_string<Values const&...> line, Values const&... values) {
+    fmt::format_to(std::back_inserter(text_), line, values...);
+    if (text_.size() > longest_buffer) flush();
+  }
   void commit();
 
 private:
+  static constexpr std::size_t longest_buffer = std::size_t{1} << 20;
+
+  void flush();
   /// Writes the compressed form of the beginning of `text`, which it removes, or, if that is empty, of what the coder
   /// holds back; true at the end of the stream.
   bool compress(std::string_view& text);
 
   OutputFile file_;
   Compression compression_;
+  fmt::memory_buffer text_;                   ///< to be written
   std::unique_ptr<compression::Coder> coder_; ///< null: the text is not compressed
-  std::vector<char> buffer_;
-};
-
-/// Writes formatted lines through a buffer of bounded size.
-class LineWriter {
-public:
-  explicit LineWriter(std::filesystem::path const& path, Appears appears = Appears::by_itself) : file_(path, appears) {}
-
-  template <class... Values>
-  void write(fmt::format_string<Values const&...> line, Values const&... values) {
-    fmt::format_to(std::back_inserter(text_), line, values...);
-    if (text_.size() > 1 << 20) flush();
-  }
-
-  void commit() {
-    flush();
-    file_.commit();
-  }
-
-private:
-  void flush() {
-    file_.write({text_.data(), text_.size()});
-    text_.clear();
-  }
-
-  TextWriter file_;
-  fmt::memory_buffer text_;
+  std::vector<char> buffer_;                  ///< for compressed bytes
 };
 
 /// A block of whole lines of a text file.

@@ -3,8 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/checksum.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +14,6 @@
 #include <functional>
 #include <future>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <system_error>
 #include <tuple>
@@ -35,11 +33,10 @@ struct Triple {
 std::optional<Triple> parse_line(std::string_view line, TripleText const& source, std::size_t number) {
   auto const words = words_of(line);
   if (words.empty() || words[0].front() == '%' || words[0].front() == '#') return std::nullopt;
-  if (words.size() != 3) {
+  if (words.size() != 3)
     fail_at_line(source.path, number,
                  fmt::format("{} column{} in {}", words.size(), words.size() == 1 ? "" : "s", quote(line)),
                  fmt::format("3: {}, {}, {}", source.names[0], source.names[1], source.names[2]));
-  }
   auto const read = [&](std::string_view word, auto& number_read) {
     auto const end = word.data() + word.size();
     auto const [next, error] = std::from_chars(word.data(), end, number_read);
@@ -48,14 +45,12 @@ std::optional<Triple> parse_line(std::string_view line, TripleText const& source
   Triple triple;
   for (std::size_t position = 0; position < 2; ++position) {
     auto& index = triple.index[position];
-    if (!read(words[position], index) || index < 1 || index > source.largest[position]) {
+    if (!read(words[position], index) || index < 1 || index > source.largest[position])
       fail_at_line(source.path, number, fmt::format("{} {}", source.names[position], quote(words[position])),
                    fmt::format("a number from 1 to {}", source.largest[position]));
-    }
   }
-  if (!read(words[2], triple.value) || !std::isfinite(triple.value)) {
+  if (!read(words[2], triple.value) || !std::isfinite(triple.value))
     fail_at_line(source.path, number, fmt::format("{} {}", source.names[2], quote(words[2])), "a finite number");
-  }
   return triple;
 }
 
@@ -238,8 +233,8 @@ private:
   }
 
   [[noreturn]] void fail_changed() const {
-    throw InputError(fmt::format("{} changed while it was read: its second reading gave another text than its first",
-                                 source_.path.string()));
+    fail<InputError>("{} changed while it was read: its second reading gave another text than its first",
+                     source_.path.string());
   }
 
   TripleText source_;
@@ -291,18 +286,17 @@ public:
     auto const most = std::max(always_taken, num_bytes / 2);
     auto const num_rows = facts().num_samples;
     if (num_rows <= most) return;
-    throw InputError(fmt::format("{}: found a text of {} bytes for {} rows ({} numbers), expected no more than {} rows",
-                                 source_.path.string(), num_bytes, num_rows, row_name(), most));
+    fail<InputError>("{}: found a text of {} bytes for {} rows ({} numbers), expected no more than {} rows",
+                     source_.path.string(), num_bytes, num_rows, row_name(), most);
   }
 
   /// Throws InputError if a row was followed by a lower one.
   void require_ascending() const {
     if (descent_.first == descent_.second) return;
     auto const number = first_row(source_) + 1; // of the first row
-    throw InputError(fmt::format("{}: found {} {} after {} {}, expected ascending numbers, for the file is too large "
-                                 "to be sorted in memory",
-                                 source_.path.string(), row_name(), number + descent_.second, row_name(),
-                                 number + descent_.first));
+    fail<InputError>(
+        "{}: found {} {} after {} {}, expected ascending numbers, for the file is too large to be sorted in memory",
+        source_.path.string(), row_name(), number + descent_.second, row_name(), number + descent_.first);
   }
 
 private:
@@ -324,13 +318,82 @@ bool share_one_value(std::vector<TripleBlock> const& blocks) {
   return extent.facts().has_one_value;
 }
 
+/// Sorts the entries of a row of a matrix by column.
+void sort_row(SparseMatrix& matrix, std::size_t row) {
+  auto const begin = matrix.row_pointers[row];
+  auto const size = matrix.row_size(row);
+  auto* const columns = matrix.column_indices.data() + begin;
+  if (std::is_sorted(columns, columns + size)) return;
+  if (matrix.is_iso()) {
+    std::sort(columns, columns + size);
+    return;
+  }
+  auto* const values = matrix.values.data() + begin;
+  std::vector<std::pair<NeuronIndex, double>> entries(size);
+  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
+  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
+  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
+}
+
+/// Reads the file again to report the line that repeats a pair of this row, which counts from 1.
+[[noreturn]] void fail_repeated(TripleText const& source, std::uint64_t row) {
+  std::vector<std::uint64_t> seen;
+  for_each_line(source.path, [&](std::string_view text, std::size_t line) {
+    auto const triple = *parse_line(text, source, line);
+    bool const is_stored = !source.drops_zeros || triple.value != 0.0;
+    if (!is_stored || triple.index[source.row_position] != row) return true;
+    auto const column = triple.index[1 - source.row_position];
+    if (std::ranges::find(seen, column) != seen.end())
+      fail_at_line(
+          source.path, line,
+          fmt::format("{} {}, {} {} a second time", source.names[0], triple.index[0], source.names[1], triple.index[1]),
+          "each pair once");
+    seen.push_back(column);
+    return true;
+  });
+  fail_at_line(source.path, 1, "a file that changes while it is read", "one that stays as it is");
+}
+
+/// Builds the matrix of all blocks of a text, or of all that hold the wanted rows, [first, last). Throws InputError
+/// with the line if a pair is given twice; the file is then read again.
+SparseMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, TripleText const& source, std::uint64_t first,
+                              std::uint64_t last) {
+  auto matrix = gather_rows(std::move(blocks), last - first, source.num_columns());
+  if (auto const row = sort_rows(matrix, source.is_parallel)) fail_repeated(source, first + *row + 1);
+  return matrix;
+}
+
+/// Reads the rows of a text that is too large for memory, part by part.
+class TripleReader final : public SampleReader {
+public:
+  TripleReader(TripleText const& source, TripleScan&& scan)
+      : SampleReader(scan.facts), source_(source), parser_(source, std::move(scan.sums)) {}
+
+  SampleBatch read(std::size_t first, std::size_t last) override {
+    std::vector<TripleBlock> part;
+    for (bool is_complete = false; !is_complete;) {
+      if (ahead_.empty()) std::ranges::move(parser_.next(), std::back_inserter(ahead_));
+      if (ahead_.empty()) break;
+      take_rows_below(ahead_.front(), first);
+      part.push_back(take_rows_below(ahead_.front(), last));
+      for (auto& run : part.back().runs) run.row -= static_cast<NeuronIndex>(first);
+      is_complete = !ahead_.front().runs.empty();
+      if (!is_complete) ahead_.pop_front();
+    }
+    auto const begin = first_sample() + first;
+    return SampleSet{matrix_of_blocks(std::move(part), source_, begin, begin + last - first), begin};
+  }
+
+private:
+  TripleText source_;
+  BlockParser parser_;
+  std::deque<TripleBlock> ahead_; ///< parsed but not yet returned
+};
+
 } // namespace
 
 SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, std::size_t num_columns) {
-  SparseMatrix matrix;
-  matrix.num_rows = num_rows;
-  matrix.num_columns = num_columns;
-  matrix.row_pointers.assign(num_rows + 1, 0);
+  SparseMatrix matrix{num_rows, num_columns, std::vector<EdgeOffset>(num_rows + 1), {}, {}};
   for (auto const& block : blocks) {
     for (auto const& run : block.runs) matrix.row_pointers[run.row + 1] += run.num_entries;
   }
@@ -363,27 +426,6 @@ SparseMatrix gather_rows(std::vector<TripleBlock> blocks, std::size_t num_rows, 
   return matrix;
 }
 
-namespace {
-
-/// Sorts the entries of a row of a matrix by column.
-void sort_row(SparseMatrix& matrix, std::size_t row) {
-  auto const begin = matrix.row_pointers[row];
-  auto const size = matrix.row_size(row);
-  auto* const columns = matrix.column_indices.data() + begin;
-  if (std::is_sorted(columns, columns + size)) return;
-  if (matrix.is_iso()) {
-    std::sort(columns, columns + size);
-    return;
-  }
-  auto* const values = matrix.values.data() + begin;
-  std::vector<std::pair<NeuronIndex, double>> entries(size);
-  for (std::size_t entry = 0; entry < size; ++entry) entries[entry] = {columns[entry], values[entry]};
-  std::ranges::sort(entries, {}, &std::pair<NeuronIndex, double>::first);
-  for (std::size_t entry = 0; entry < size; ++entry) std::tie(columns[entry], values[entry]) = entries[entry];
-}
-
-} // namespace
-
 std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   std::size_t const rows_per_call = parallel ? 1024 : std::max<std::size_t>(matrix.num_rows, 1);
   std::atomic<std::size_t> first_bad{matrix.num_rows};
@@ -400,38 +442,6 @@ std::optional<std::size_t> sort_rows(SparseMatrix& matrix, bool parallel) {
   if (first_bad == matrix.num_rows) return std::nullopt;
   return first_bad.load();
 }
-
-namespace {
-
-/// Reads the file again to report the line that repeats a pair of this row, which counts from 1.
-[[noreturn]] void fail_repeated(TripleText const& source, std::uint64_t row) {
-  std::vector<std::uint64_t> seen;
-  for_each_line(source.path, [&](std::string_view text, std::size_t line) {
-    auto const triple = *parse_line(text, source, line);
-    bool const is_stored = !source.drops_zeros || triple.value != 0.0;
-    if (!is_stored || triple.index[source.row_position] != row) return true;
-    auto const column = triple.index[1 - source.row_position];
-    if (std::ranges::find(seen, column) != seen.end())
-      fail_at_line(
-          source.path, line,
-          fmt::format("{} {}, {} {} a second time", source.names[0], triple.index[0], source.names[1], triple.index[1]),
-          "each pair once");
-    seen.push_back(column);
-    return true;
-  });
-  fail_at_line(source.path, 1, "a file that changes while it is read", "one that stays as it is");
-}
-
-/// Builds the matrix of all blocks of a text, or of all that hold the wanted rows, [first, last). Throws InputError
-/// with the line if a pair is given twice; the file is then read again.
-SparseMatrix matrix_of_blocks(std::vector<TripleBlock> blocks, TripleText const& source, std::uint64_t first,
-                              std::uint64_t last) {
-  auto matrix = gather_rows(std::move(blocks), last - first, source.num_columns());
-  if (auto const row = sort_rows(matrix, source.is_parallel)) fail_repeated(source, first + *row + 1);
-  return matrix;
-}
-
-} // namespace
 
 TripleScan read_triples(TripleText const& source, std::optional<std::size_t> max_bytes) {
   auto const bytes = max_bytes.value_or(std::numeric_limits<std::size_t>::max());
@@ -455,45 +465,13 @@ TripleScan read_triples(TripleText const& source, std::optional<std::size_t> max
   if (fits || (extent.is_overfull() && needed <= bytes)) {
     scan.whole = matrix_of_blocks(std::move(kept), source, facts.first_sample, last_row(source, scan.largest_row));
   } else if (extent.is_overfull()) {
-    throw InputError(fmt::format("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
-                                 source.path.string(), facts.num_entries - 1, extent.largest_row(),
-                                 source.num_columns()));
+    fail<InputError>("{}: found more than {} entries in {} rows of {} columns, expected each pair once",
+                     source.path.string(), facts.num_entries - 1, extent.largest_row(), source.num_columns());
   } else {
     extent.require_ascending();
   }
   return scan;
 }
-
-namespace {
-
-/// Reads the rows of a text that is too large for memory, part by part.
-class TripleReader final : public SampleReader {
-public:
-  TripleReader(TripleText const& source, TripleScan&& scan)
-      : SampleReader(scan.facts), source_(source), parser_(source, std::move(scan.sums)) {}
-
-  SampleBatch read(std::size_t first, std::size_t last) override {
-    std::vector<TripleBlock> part;
-    for (bool is_complete = false; !is_complete;) {
-      if (ahead_.empty()) std::ranges::move(parser_.next(), std::back_inserter(ahead_));
-      if (ahead_.empty()) break;
-      take_rows_below(ahead_.front(), first);
-      part.push_back(take_rows_below(ahead_.front(), last));
-      for (auto& run : part.back().runs) run.row -= static_cast<NeuronIndex>(first);
-      is_complete = !ahead_.front().runs.empty();
-      if (!is_complete) ahead_.pop_front();
-    }
-    auto const begin = first_sample() + first;
-    return SampleSet{matrix_of_blocks(std::move(part), source_, begin, begin + last - first), begin};
-  }
-
-private:
-  TripleText source_;
-  BlockParser parser_;
-  std::deque<TripleBlock> ahead_; ///< parsed but not yet returned
-};
-
-} // namespace
 
 std::unique_ptr<SampleReader> open_triples(TripleText const& source, TripleScan&& scan) {
   return std::make_unique<TripleReader>(source, std::move(scan));

@@ -3,8 +3,7 @@
 #include "core/buffer_pool.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -180,10 +179,9 @@ NetworkAnalysis analyse(NetworkSource const& source) {
   std::vector<LayerAnalysis> layers(source.num_layers());
   for_each_on_host_threads(layers.size(), [&](std::size_t number) { layers[number] = analyse(source.layer(number)); });
   for (std::size_t number = 1; number < layers.size(); ++number) {
-    if (layers[number].num_inputs != layers[number - 1].num_outputs) {
-      throw InputError(fmt::format("layer {} takes {} inputs, but layer {} has {} outputs", number,
-                                   layers[number].num_inputs, number - 1, layers[number - 1].num_outputs));
-    }
+    if (layers[number].num_inputs != layers[number - 1].num_outputs)
+      fail<InputError>("layer {} takes {} inputs, but layer {} has {} outputs", number, layers[number].num_inputs,
+                       number - 1, layers[number - 1].num_outputs);
   }
   return sum_of(std::move(layers));
 }

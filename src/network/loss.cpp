@@ -3,6 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "network/activation.hpp"
+#include "network/fail.hpp"
 
 #include <fmt/ranges.h>
 
@@ -16,16 +17,16 @@ void require_classes(Labels const& labels, std::size_t num_classes, std::string 
   auto const sample = labels.first_sample + static_cast<SampleIndex>(wrong - labels.classes.begin());
   auto const found =
       *wrong == no_class ? fmt::format("a label of {} or more", no_class) : fmt::format("the label {}", *wrong);
-  throw InputError(fmt::format("{}: sample {} has {}, expected 0 to {}, one of {} classes", place, sample + 1, found,
-                               static_cast<long long>(num_classes) - 1, num_classes));
+  fail<InputError>("{}: sample {} has {}, expected 0 to {}, one of {} classes", place, sample + 1, found,
+                   static_cast<long long>(num_classes) - 1, num_classes);
 }
 
 Loss parse_loss(std::string const& name, double delta) {
   if (!(delta > 0.0 && std::isfinite(delta)))
-    throw UsageError(fmt::format("delta of the loss huber is {}, expected a positive number", delta));
+    fail<UsageError>("delta of the loss huber is {}, expected a positive number", delta);
   for (auto const& entry : all_losses)
     if (name == entry.name) return {entry.kind, delta};
-  throw UsageError(fmt::format("there is no loss '{}'; there are: {}", name, fmt::join(names_of(all_losses), ", ")));
+  fail<UsageError>("there is no loss '{}'; there are: {}", name, fmt::join(names_of(all_losses), ", "));
 }
 
 void require_targets(SparseMatrix const& targets, Loss const& loss, std::string const& place,
@@ -34,56 +35,22 @@ void require_targets(SparseMatrix const& targets, Loss const& loss, std::string 
   for (std::size_t row = 0; row < targets.num_rows; ++row)
     for (auto entry = targets.row_pointers[row]; entry < targets.row_pointers[row + 1]; ++entry)
       if (double const target = targets.value(entry); !(target >= 0.0 && target <= 1.0))
-        throw InputError(fmt::format("{}: sample {} has the target {} for output {}, expected 0 to 1 with the loss "
-                                     "logistic",
-                                     place, first_sample + row + 1, target, targets.column_indices[entry]));
+        fail<InputError>("{}: sample {} has the target {} for output {}, expected 0 to 1 with the loss logistic", place,
+                         first_sample + row + 1, target, targets.column_indices[entry]);
 }
 
 namespace {
 
 /// Throws InputError unless there are no weights, or one that is finite and not negative for each sample.
 void require_weights(std::vector<double> const& weights, std::size_t num_samples, std::string const& place) {
-  if (!weights.empty() && weights.size() != num_samples) {
-    throw InputError(
-        fmt::format("{}: found {} weights for {} samples, expected one each", place, weights.size(), num_samples));
-  }
+  if (!weights.empty() && weights.size() != num_samples)
+    fail<InputError>("{}: found {} weights for {} samples, expected one each", place, weights.size(), num_samples);
   auto const bad =
       std::ranges::find_if(weights, [](double weight) { return !(weight >= 0.0 && std::isfinite(weight)); });
-  if (bad != weights.end()) {
-    throw InputError(fmt::format("{}: sample {} has the weight {}, expected 0 or a positive number", place,
-                                 bad - weights.begin() + 1, *bad));
-  }
+  if (bad != weights.end())
+    fail<InputError>("{}: sample {} has the weight {}, expected 0 or a positive number", place,
+                     bad - weights.begin() + 1, *bad);
 }
-
-} // namespace
-
-void require_fit(Answers const& answers, std::size_t num_samples, std::size_t num_outputs, Loss const& loss,
-                 std::string const& place) {
-  char const* const what = answers.are_labels() ? "labels" : "targets";
-  if (answers.num_samples() != num_samples) {
-    throw InputError(fmt::format("{}: found {} {} for {} samples, expected one each", place, answers.num_samples(),
-                                 what, num_samples));
-  }
-  require_weights(answers.weights, num_samples, place);
-  if (!answers.are_labels()) {
-    if (!entry_of(loss).takes_targets)
-      throw UsageError(fmt::format("{} holds targets, but the loss {} needs labels", place, to_string(loss)));
-    if (answers.values.num_columns != num_outputs) {
-      throw InputError(fmt::format("{}: found targets of {} values, expected {}, the outputs of the network", place,
-                                   answers.values.num_columns, num_outputs));
-    }
-    return require_targets(answers.values, loss, place);
-  }
-  auto const num_classes = loss.num_classes(num_outputs);
-  auto const bad = std::ranges::find_if(answers.labels, [&](auto label) { return label >= num_classes; });
-  if (bad != answers.labels.end()) {
-    throw InputError(fmt::format("{}: sample {} has the label {}, expected 0 to {}, the last class of the network",
-                                 place, bad - answers.labels.begin() + 1, *bad,
-                                 static_cast<long long>(num_classes) - 1));
-  }
-}
-
-namespace {
 
 /// The outcome of one sample.
 struct Score {
@@ -179,6 +146,28 @@ void require_complete(std::size_t num_samples, WantedOutcome const& wanted, Loss
 }
 
 } // namespace
+
+void require_fit(Answers const& answers, std::size_t num_samples, std::size_t num_outputs, Loss const& loss,
+                 std::string const& place) {
+  char const* const what = answers.are_labels() ? "labels" : "targets";
+  if (answers.num_samples() != num_samples)
+    fail<InputError>("{}: found {} {} for {} samples, expected one each", place, answers.num_samples(), what,
+                     num_samples);
+  require_weights(answers.weights, num_samples, place);
+  if (!answers.are_labels()) {
+    if (!entry_of(loss).takes_targets)
+      fail<UsageError>("{} holds targets, but the loss {} needs labels", place, to_string(loss));
+    if (answers.values.num_columns != num_outputs)
+      fail<InputError>("{}: found targets of {} values, expected {}, the outputs of the network", place,
+                       answers.values.num_columns, num_outputs);
+    return require_targets(answers.values, loss, place);
+  }
+  auto const num_classes = loss.num_classes(num_outputs);
+  auto const bad = std::ranges::find_if(answers.labels, [&](auto label) { return label >= num_classes; });
+  if (bad != answers.labels.end())
+    fail<InputError>("{}: sample {} has the label {}, expected 0 to {}, the last class of the network", place,
+                     bad - answers.labels.begin() + 1, *bad, static_cast<long long>(num_classes) - 1);
+}
 
 void Evaluation::add(SparseMatrix const& activations, WantedOutcome const& wanted) {
   VARVE_REQUIRE(activations.num_columns == num_outputs_, "activations of another network are evaluated");

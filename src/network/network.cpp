@@ -2,15 +2,13 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "network/fail.hpp"
 #include "network/sample_set.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 namespace varve {
 
@@ -21,10 +19,8 @@ bool Activation::keeps_zero(double bias) const {
 
 Layer outputs_of(Layer const& layer, std::span<NeuronIndex const> outputs) {
   SparseMatrix const& all = layer.weights;
-  Layer part{{}, {}, layer.activation};
+  Layer part{{outputs.size(), all.num_columns, {0}, {}, {}}, {}, layer.activation};
   SparseMatrix& weights = part.weights;
-  weights.num_rows = outputs.size();
-  weights.num_columns = all.num_columns;
   bool const shares_weight = all.values.size() == 1;
   if (shares_weight) weights.values = all.values;
   for (NeuronIndex const output : outputs) {
@@ -48,35 +44,32 @@ void require_valid(Activation const& activation, std::string const& place) {
   if (entry.parameter == nullptr) return;
   double const value = activation.*entry.value;
   if (value > entry.least && value < entry.most) return;
-  throw InputError(fmt::format("{}: the {} is {}, expected {}", place, entry.parameter, value,
-                               entry.most == Activation::no_cap
-                                   ? "a positive finite number"
-                                   : fmt::format("a number between {} and {}", entry.least, entry.most)));
+  fail<InputError>("{}: the {} is {}, expected {}", place, entry.parameter, value,
+                   entry.most == Activation::no_cap
+                       ? "a positive finite number"
+                       : fmt::format("a number between {} and {}", entry.least, entry.most));
 }
 
 void require_valid(Layer const& layer, std::size_t number) {
   require_valid(layer.weights, fmt::format("layer {}", number).c_str());
-  if (layer.bias.size() != 1 && layer.bias.size() != layer.num_outputs()) {
-    throw InputError(fmt::format("layer {}: {} biases for {} outputs (expected one each, or one for all)", number,
-                                 layer.bias.size(), layer.num_outputs()));
-  }
+  if (layer.bias.size() != 1 && layer.bias.size() != layer.num_outputs())
+    fail<InputError>("layer {}: {} biases for {} outputs (expected one each, or one for all)", number,
+                     layer.bias.size(), layer.num_outputs());
   auto const bad = std::ranges::find_if(layer.bias, [](double bias) { return !std::isfinite(bias); });
-  if (bad != layer.bias.end()) {
-    throw InputError(fmt::format("layer {}: the bias of output {} is {}, expected a finite number", number,
-                                 bad - layer.bias.begin(), *bad));
-  }
+  if (bad != layer.bias.end())
+    fail<InputError>("layer {}: the bias of output {} is {}, expected a finite number", number,
+                     bad - layer.bias.begin(), *bad);
   require_valid(layer.activation, fmt::format("layer {}", number));
 }
 
 void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t number) {
-  if (layer.num_inputs() != outputs_before) {
-    throw InputError(fmt::format("layer {} takes {} inputs, but layer {} has {} outputs", number, layer.num_inputs(),
-                                 number - 1, outputs_before));
-  }
+  if (layer.num_inputs() != outputs_before)
+    fail<InputError>("layer {} takes {} inputs, but layer {} has {} outputs", number, layer.num_inputs(), number - 1,
+                     outputs_before);
 }
 
 Network::Network(std::vector<Layer> layers, std::string name) : layers_(std::move(layers)), name_(std::move(name)) {
-  if (layers_.empty()) throw InputError(fmt::format("{}: a network needs at least one layer", name_));
+  if (layers_.empty()) fail<InputError>("{}: a network needs at least one layer", name_);
   for (std::size_t number = 0; number < layers_.size(); ++number) {
     require_valid(layers_[number], number);
     if (number > 0) require_fit(layers_[number - 1].num_outputs(), layers_[number], number);
@@ -125,16 +118,14 @@ std::string beyond_single_precision() {
 void require_representable(Layer const& layer, std::size_t number, Precision precision, std::string const& network) {
   auto const& weights = layer.weights;
   auto const edge = find_too_large(weights.values, precision);
-  if (edge < weights.values.size() && weights.num_entries() > 0) {
-    throw InputError(fmt::format("{}: layer {}: the weight from input {} to output {} is {}, {}", network, number,
-                                 weights.column_indices[edge], row_of(weights.row_pointers, edge), weights.values[edge],
-                                 beyond_single_precision()));
-  }
+  if (edge < weights.values.size() && weights.num_entries() > 0)
+    fail<InputError>("{}: layer {}: the weight from input {} to output {} is {}, {}", network, number,
+                     weights.column_indices[edge], row_of(weights.row_pointers, edge), weights.values[edge],
+                     beyond_single_precision());
   auto const output = find_too_large(layer.bias, precision);
-  if (output < layer.bias.size()) {
-    throw InputError(fmt::format("{}: layer {}: the bias of output {} is {}, {}", network, number, output,
-                                 layer.bias[output], beyond_single_precision()));
-  }
+  if (output < layer.bias.size())
+    fail<InputError>("{}: layer {}: the bias of output {} is {}, {}", network, number, output, layer.bias[output],
+                     beyond_single_precision());
 }
 
 void require_representable(SampleBatch const& samples, Precision precision, std::string const& input) {
@@ -147,9 +138,9 @@ void require_representable(SampleBatch const& samples, Precision precision, std:
     auto const found = find_too_large(values, precision);
     if (found < values.size()) {
       EdgeOffset const entry = has_one_value ? rows.first_entry() : first + found;
-      throw InputError(fmt::format("{}: sample {}: the value of neuron {} is {}, {}", input,
-                                   first_sample + (row_of(rows.row_pointers(), entry) - rows.first) + 1,
-                                   rows.column(entry) + 1, values[found], beyond_single_precision()));
+      fail<InputError>("{}: sample {}: the value of neuron {} is {}, {}", input,
+                       first_sample + (row_of(rows.row_pointers(), entry) - rows.first) + 1, rows.column(entry) + 1,
+                       values[found], beyond_single_precision());
     }
     first_sample += rows.num_samples();
   }

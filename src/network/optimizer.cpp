@@ -1,6 +1,7 @@
 #include "network/optimizer.hpp"
 
 #include "core/error.hpp"
+#include "network/fail.hpp"
 
 #include <fmt/ranges.h>
 
@@ -24,22 +25,21 @@ double power(double base, std::uint64_t exponent) {
 OptimizerKind parse_optimizer(std::string const& name) {
   for (auto const& entry : all_optimizers)
     if (name == entry.name) return entry.kind;
-  throw UsageError(
-      fmt::format("there is no optimizer '{}'; there are: {}", name, fmt::join(names_of(all_optimizers), ", ")));
+  fail<UsageError>("there is no optimizer '{}'; there are: {}", name, fmt::join(names_of(all_optimizers), ", "));
 }
 
 void require_valid(Optimizer const& optimizer) {
   auto const require_below_1 = [](char const* name, double number) {
     if (number >= 0.0 && number < 1.0) return;
-    throw UsageError(fmt::format("{} is {}, expected a number from 0 to below 1", name, number));
+    fail<UsageError>("{} is {}, expected a number from 0 to below 1", name, number);
   };
   require_below_1("the momentum", optimizer.momentum);
   require_below_1("beta1 of Adam", optimizer.beta1);
   require_below_1("beta2 of Adam", optimizer.beta2);
   if (!(optimizer.epsilon > 0.0 && std::isfinite(optimizer.epsilon)))
-    throw UsageError(fmt::format("epsilon of Adam is {}, expected a positive number", optimizer.epsilon));
+    fail<UsageError>("epsilon of Adam is {}, expected a positive number", optimizer.epsilon);
   if (!(optimizer.l2 >= 0.0 && std::isfinite(optimizer.l2)))
-    throw UsageError(fmt::format("l2 is {}, expected 0 or a positive number", optimizer.l2));
+    fail<UsageError>("l2 is {}, expected 0 or a positive number", optimizer.l2);
 }
 
 template <class Scalar>
@@ -83,10 +83,9 @@ void require_shape(OptimizerState const& state, std::vector<Layer> const& layers
       fits = given.weights[moment].size() == layers[number].num_edges() &&
              given.bias[moment].size() == layers[number].num_outputs();
   }
-  if (!fits) {
+  if (!fits)
     throw InputError("the state of the optimizer does not fit the network and the optimizer " +
                      to_string(optimizer.kind));
-  }
 }
 
 } // namespace varve

@@ -47,8 +47,7 @@ EdgeOffset SampleBatch::num_entries() const {
 bool SampleBatch::has_one_value() const {
   auto const first = rows_.front().values();
   return std::ranges::all_of(rows_, [&](SampleRows const& rows) {
-    auto const values = rows.values();
-    return values.size() == 1 && std::bit_cast<std::uint64_t>(values[0]) == std::bit_cast<std::uint64_t>(first[0]);
+    return rows.values().size() == 1 && same_bits(rows.values()[0], first[0]);
   });
 }
 
@@ -85,11 +84,8 @@ SampleBatch SampleBatch::numbered_from(SampleIndex first_sample) const {
 }
 
 SampleSet to_set(SampleBatch const& batch) {
-  SampleSet samples;
-  samples.first_sample = batch.first_sample();
+  SampleSet samples{{batch.num_samples(), batch.num_neurons(), {0}, {}, {}}, batch.first_sample()};
   SparseMatrix& all = samples.matrix;
-  all.num_rows = batch.num_samples();
-  all.num_columns = batch.num_neurons();
   all.row_pointers.reserve(all.num_rows + 1);
   all.column_indices.reserve(batch.num_entries());
   bool const has_one_value = batch.has_one_value();

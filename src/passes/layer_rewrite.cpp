@@ -126,32 +126,6 @@ private:
   RenamedRows::Chunk chunk_;
 };
 
-} // namespace
-
-RenamedRows::RenamedRows(Layer const& layer, NeuronMap const& inputs, std::span<NeuronIndex const> rows,
-                         std::size_t num_chunks)
-    : num_rows_(rows.size()),
-      rows_per_chunk_(std::max<std::size_t>(1, (rows.size() + num_chunks - 1) / num_chunks)),
-      chunks_((rows.size() + rows_per_chunk_ - 1) / rows_per_chunk_) {
-  for_each_on_host_threads(chunks_.size(), [&](std::size_t number) {
-    RowRewriter rewriter(layer, inputs);
-    std::size_t const first = number * rows_per_chunk_;
-    for (auto const row : rows.subspan(first, std::min(rows_per_chunk_, rows.size() - first))) rewriter.append(row);
-    chunks_[number] = rewriter.take();
-  });
-}
-
-bool RenamedRows::are_in_range() const { return std::ranges::all_of(chunks_, &Chunk::is_in_range); }
-
-std::vector<NeuronIndex> firsts_of_equals(RenamedRows const& rows, OutputHash hash) {
-  auto const output = [&](std::size_t row) {
-    return ComparedOutput{rows.inputs(row), rows.weights(row), rows.bias(row)};
-  };
-  return firsts_of_equals(rows.size(), output, hash);
-}
-
-namespace {
-
 /// The number of chunks into which `rows` rows are divided among host threads.
 std::size_t num_row_chunks(std::size_t rows) {
   constexpr std::size_t min_rows_per_chunk = 256;
@@ -230,24 +204,16 @@ void make_canonical(Layer& layer) {
 
 /// A layer of one neuron that reads nothing and is always 0.
 Layer stand_in(std::size_t num_inputs, Activation const& activation) {
-  Layer layer;
-  layer.weights.num_rows = 1;
-  layer.weights.num_columns = num_inputs;
-  layer.weights.row_pointers = {0, 0};
-  layer.activation = activation;
-  return layer;
+  return {{1, num_inputs, {0, 0}, {}, {}}, {0.0}, activation};
 }
 
 /// The layer that consists of the rows in `kept`.
 Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::size_t num_inputs,
                Activation const& activation) {
-  Layer layer;
+  Layer layer{{kept.size(), num_inputs, std::vector<EdgeOffset>(kept.size() + 1), {}, {}},
+              std::vector<double>(kept.size()),
+              activation};
   auto& weights = layer.weights;
-  weights.num_rows = kept.size();
-  weights.num_columns = num_inputs;
-  weights.row_pointers.resize(kept.size() + 1);
-  layer.bias.resize(kept.size());
-  layer.activation = activation;
   for (std::size_t output = 0; output < kept.size(); ++output) {
     weights.row_pointers[output + 1] = weights.row_pointers[output] + rows.inputs(kept[output]).size();
     layer.bias[output] = rows.bias(kept[output]);
@@ -266,7 +232,44 @@ Layer layer_of(RenamedRows const& rows, std::span<NeuronIndex const> kept, std::
   return layer;
 }
 
+std::size_t num_marked(std::vector<bool> const& is_kept) {
+  return static_cast<std::size_t>(std::ranges::count(is_kept, true));
+}
+
+/// For each neuron the number of marked neurons before it.
+std::vector<NeuronIndex> numbers_of_kept(std::vector<bool> const& is_kept) {
+  std::vector<NeuronIndex> numbers(is_kept.size());
+  NeuronIndex next = 0;
+  for (std::size_t neuron = 0; neuron < is_kept.size(); ++neuron) {
+    numbers[neuron] = next;
+    if (is_kept[neuron]) ++next;
+  }
+  return numbers;
+}
+
 } // namespace
+
+RenamedRows::RenamedRows(Layer const& layer, NeuronMap const& inputs, std::span<NeuronIndex const> rows,
+                         std::size_t num_chunks)
+    : num_rows_(rows.size()),
+      rows_per_chunk_(std::max<std::size_t>(1, (rows.size() + num_chunks - 1) / num_chunks)),
+      chunks_((rows.size() + rows_per_chunk_ - 1) / rows_per_chunk_) {
+  for_each_on_host_threads(chunks_.size(), [&](std::size_t number) {
+    RowRewriter rewriter(layer, inputs);
+    std::size_t const first = number * rows_per_chunk_;
+    for (auto const row : rows.subspan(first, std::min(rows_per_chunk_, rows.size() - first))) rewriter.append(row);
+    chunks_[number] = rewriter.take();
+  });
+}
+
+bool RenamedRows::are_in_range() const { return std::ranges::all_of(chunks_, &Chunk::is_in_range); }
+
+std::vector<NeuronIndex> firsts_of_equals(RenamedRows const& rows, OutputHash hash) {
+  auto const output = [&](std::size_t row) {
+    return ComparedOutput{rows.inputs(row), rows.weights(row), rows.bias(row)};
+  };
+  return firsts_of_equals(rows.size(), output, hash);
+}
 
 std::optional<RewrittenLayer> rewrite(Layer layer, std::vector<NeuronIndex> firsts, NeuronMap const& inputs,
                                       OutputPasses passes, OutputHash hash) {
@@ -303,25 +306,6 @@ Layer rewrite(Layer const& layer, NeuronMap const& inputs, NeuronMap const& outp
   RenamedRows const rows(layer, inputs, kept_neurons(outputs), 1);
   return layer_of(rows, ascending(rows.size()), inputs.width(), layer.activation);
 }
-
-namespace {
-
-std::size_t num_marked(std::vector<bool> const& is_kept) {
-  return static_cast<std::size_t>(std::ranges::count(is_kept, true));
-}
-
-/// For each neuron the number of marked neurons before it.
-std::vector<NeuronIndex> numbers_of_kept(std::vector<bool> const& is_kept) {
-  std::vector<NeuronIndex> numbers(is_kept.size());
-  NeuronIndex next = 0;
-  for (std::size_t neuron = 0; neuron < is_kept.size(); ++neuron) {
-    numbers[neuron] = next;
-    if (is_kept[neuron]) ++next;
-  }
-  return numbers;
-}
-
-} // namespace
 
 std::vector<bool> unless_all_read(SparseMatrix const& weights) {
   std::vector<bool> is_read(weights.num_columns, false);

@@ -42,9 +42,8 @@ public:
     is_taken_.assign(pieces_.size(), false);
     num_shared_.assign(pieces_.size(), 0);
     pieces_of_input_.resize(weights.num_columns);
-    for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
       for (NeuronIndex const input : list_of(piece)) pieces_of_input_[input].push_back(piece);
-    }
   }
 
   std::optional<OutputStages> build(double min_uses) {
@@ -164,10 +163,7 @@ std::vector<NeuronIndex> order_by_input_list(SparseMatrix const& weights, std::s
 std::vector<NeuronIndex> chain_blocks(SparseMatrix const& weights, std::vector<NeuronIndex> const& order,
                                       std::size_t block_outputs, std::size_t blocks_per_chain) {
   std::size_t const num_whole = weights.num_rows / block_outputs; // an incomplete block stays at the end
-  SparseMatrix inputs_of_blocks;
-  inputs_of_blocks.num_rows = num_whole;
-  inputs_of_blocks.num_columns = weights.num_columns;
-  inputs_of_blocks.values = {1.0};
+  SparseMatrix inputs_of_blocks{num_whole, weights.num_columns, {0}, {}, {1.0}};
   std::vector<NeuronIndex> list;
   for (std::size_t block = 0; block < num_whole; ++block) {
     list_inputs(weights, order, block_outputs, block, list);

@@ -19,7 +19,7 @@ std::uint64_t magnitude_of(SparseMatrix const& weights, EdgeOffset edge) {
   return std::bit_cast<std::uint64_t>(std::abs(weights.value(edge)));
 }
 
-EdgeOffset places_of(Layer const& layer) { return EdgeOffset{layer.num_outputs()} * layer.num_inputs(); }
+EdgeOffset places_of(SparseMatrix const& weights) { return EdgeOffset{weights.num_rows} * weights.num_columns; }
 
 } // namespace
 
@@ -60,7 +60,7 @@ void PrunedNetwork::find_network_limits() {
   auto const for_each_layer = [&](auto const& visit) {
     for (std::size_t number = 0; number < num_layers(); ++number) visit(source_.layer(number).weights);
   };
-  for (std::size_t number = 0; number < num_layers(); ++number) places += places_of(source_.layer(number));
+  for_each_layer([&](SparseMatrix const& weights) { places += places_of(weights); });
   auto const limit = limit_of(edges_at(density_, places), for_each_layer);
   auto left = limit.num_equal; // edges at the limit that later layers may keep
   auto& limits = limits_.emplace();
@@ -76,12 +76,9 @@ void PrunedNetwork::find_network_limits() {
 Layer PrunedNetwork::layer(std::size_t number) const {
   Layer layer = source_.layer(number);
   SparseMatrix const all = std::move(layer.weights);
-  layer.weights = {};
-  layer.weights.num_rows = all.num_rows;
-  layer.weights.num_columns = all.num_columns;
+  layer.weights = {all.num_rows, all.num_columns, {0}, {}, {}};
   auto limit = limits_ ? limits_->at(number)
-                       : limit_of(edges_at(density_, EdgeOffset{all.num_rows} * all.num_columns),
-                                  [&](auto const& visit) { visit(all); });
+                       : limit_of(edges_at(density_, places_of(all)), [&](auto const& visit) { visit(all); });
   auto& kept = layer.weights;
   for (std::size_t row = 0; row < all.num_rows; ++row) {
     for (EdgeOffset edge = all.row_pointers[row]; edge < all.row_pointers[row + 1]; ++edge) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -93,7 +94,7 @@ std::vector<PlaceNumber> BestCandidates::places() const {
 std::vector<EdgeOffset> smallest_edges(SparseMatrix const& weights, EdgeOffset count) {
   VARVE_REQUIRE(count <= weights.num_entries(), "more edges are dropped than there are");
   std::vector<EdgeOffset> edges(weights.num_entries());
-  for (EdgeOffset edge = 0; edge < edges.size(); ++edge) edges[edge] = edge;
+  std::iota(edges.begin(), edges.end(), EdgeOffset{0});
   auto const comes_first = [&](EdgeOffset one, EdgeOffset other) {
     double const first = std::abs(weights.value(one));
     double const second = std::abs(weights.value(other));
@@ -140,9 +141,7 @@ RegrownPattern regrown(SparseMatrix const& pattern, std::span<EdgeOffset const> 
                        std::span<PlaceNumber const> grown) {
   RegrownPattern result;
   auto& changed = result.pattern;
-  changed.num_rows = pattern.num_rows;
-  changed.num_columns = pattern.num_columns;
-  changed.row_pointers.assign(pattern.num_rows + 1, 0);
+  changed = {pattern.num_rows, pattern.num_columns, std::vector<EdgeOffset>(pattern.num_rows + 1), {}, {}};
   auto const append = [&](PlaceNumber place, EdgeOffset source) {
     changed.column_indices.push_back(static_cast<NeuronIndex>(place % pattern.num_columns));
     changed.row_pointers[place / pattern.num_columns + 1] = changed.column_indices.size();

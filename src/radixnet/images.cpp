@@ -2,9 +2,8 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "network/fail.hpp"
 #include "radixnet/random.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -167,9 +166,9 @@ std::int64_t thickness_of(Strokes strokes, std::size_t neurons) {
   constexpr std::pair<std::size_t, std::int64_t> fitted[] = {{1024, 1000}, {4096, 980}, {16384, 941}, {65536, 881}};
   for (auto const& [width, thickness] : fitted)
     if (width == neurons) return thickness;
-  throw UsageError(fmt::format("the official number of survivors is not known for images of {} pixels (expected 1024, "
-                               "4096, 16384 or 65536)",
-                               neurons));
+  fail<UsageError>(
+      "the official number of survivors is not known for images of {} pixels (expected 1024, 4096, 16384 or 65536)",
+      neurons);
 }
 
 void draw_sample(Canvas& canvas, std::uint64_t seed, std::int64_t thickness, SampleIndex sample) {
@@ -201,9 +200,7 @@ Block draw_block(std::size_t neurons, SampleIndex first, SampleIndex last, std::
 SparseMatrix joined(std::vector<Block> blocks, std::size_t neurons) {
   std::size_t num_entries = 0;
   for (auto const& block : blocks) num_entries += block.neurons.size();
-  SparseMatrix matrix;
-  matrix.num_columns = neurons;
-  matrix.values = {1.0};
+  SparseMatrix matrix{0, neurons, {0}, {}, {1.0}};
   matrix.column_indices.reserve(num_entries);
   for (auto& block : blocks) {
     for (auto const size : block.sizes) matrix.row_pointers.push_back(matrix.row_pointers.back() + size);
@@ -219,11 +216,9 @@ SparseMatrix joined(std::vector<Block> blocks, std::size_t neurons) {
 SampleSet digit_images(std::size_t neurons, SampleIndex first, SampleIndex last, std::uint64_t seed, Strokes strokes) {
   constexpr std::size_t least = 32;
   constexpr std::size_t most = std::size_t{1} << 31U;
-  if (!std::has_single_bit(neurons) || neurons < least || neurons > most) {
-    throw UsageError(
-        fmt::format("images cannot have {} pixels (expected a power of two from {} to {})", neurons, least, most));
-  }
-  if (first > last) throw UsageError(fmt::format("images {} to {} are not a range", first, last));
+  if (!std::has_single_bit(neurons) || neurons < least || neurons > most)
+    fail<UsageError>("images cannot have {} pixels (expected a power of two from {} to {})", neurons, least, most);
+  if (first > last) fail<UsageError>("images {} to {} are not a range", first, last);
 
   auto const thickness = thickness_of(strokes, neurons);
   constexpr SampleIndex samples_per_block = 64;
@@ -242,17 +237,14 @@ SampleSet digit_images(std::size_t neurons, std::size_t samples, std::uint64_t s
 SampleSet random_samples(std::size_t neurons, SampleIndex first, SampleIndex last, double density, std::uint64_t seed) {
   constexpr std::size_t most = std::size_t{1} << 31U;
   if (neurons < 1 || neurons > most)
-    throw UsageError(fmt::format("samples cannot have {} neurons (expected 1 to {})", neurons, most));
+    fail<UsageError>("samples cannot have {} neurons (expected 1 to {})", neurons, most);
   if (!(density > 0.0 && density <= 1.0))
-    throw UsageError(fmt::format("the density is {}, expected more than 0 and at most 1", density));
+    fail<UsageError>("the density is {}, expected more than 0 and at most 1", density);
 
   constexpr std::uint64_t steps = std::uint64_t{1} << 24U; // multiples of 2^-24 up to 1 are exact in float
   auto const bound = static_cast<std::uint64_t>(std::ldexp(density, 53));
-  SampleSet set;
-  set.first_sample = first;
+  SampleSet set{{last - first, neurons, {0}, {}, {}}, first};
   SparseMatrix& matrix = set.matrix;
-  matrix.num_rows = last - first;
-  matrix.num_columns = neurons;
   for (SampleIndex sample = first; sample < last; ++sample) {
     RandomStream random(seed, ~sample); // streams count down from 2^64 - 1, as for images
     for (std::size_t neuron = 0; neuron < neurons; ++neuron) {

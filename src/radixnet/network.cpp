@@ -1,9 +1,8 @@
 #include "radixnet/network.hpp"
 
 #include "core/error.hpp"
+#include "network/fail.hpp"
 #include "radixnet/random.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -25,8 +24,8 @@ using InputList = std::array<NeuronIndex, kDegree>;
 
 std::size_t require_width(std::size_t neurons) {
   if (std::has_single_bit(neurons) && neurons >= kDegree && neurons <= kMaxNeurons) return neurons;
-  throw UsageError(fmt::format("a RadiX-Net cannot have {} neurons per layer (expected a power of two from {} to {})",
-                               neurons, kDegree, kMaxNeurons));
+  fail<UsageError>("a RadiX-Net cannot have {} neurons per layer (expected a power of two from {} to {})", neurons,
+                   kDegree, kMaxNeurons);
 }
 
 /// The permutation of the inputs in a replica (Fisher-Yates shuffle); the identity in replica 0.
@@ -67,10 +66,8 @@ double radixnet_bias(std::size_t neurons) {
 RadixNet::RadixNet(std::size_t neurons, std::size_t layers, std::uint64_t seed, double bias, double cap)
     : num_neurons_(require_width(neurons)), num_layers_(layers), seed_(seed), bias_(bias), cap_(cap) {
   if (layers == 0) throw UsageError("a RadiX-Net cannot have 0 layers (expected at least 1)");
-  if (!std::isfinite(bias)) throw UsageError(fmt::format("the bias is {}, expected a finite number", bias));
-  if (!(cap > 0.0 && std::isfinite(cap))) {
-    throw UsageError(fmt::format("the cap is {}, expected a positive finite number", cap));
-  }
+  if (!std::isfinite(bias)) fail<UsageError>("the bias is {}, expected a finite number", bias);
+  if (!(cap > 0.0 && std::isfinite(cap))) fail<UsageError>("the cap is {}, expected a positive finite number", cap);
 }
 
 RadixNet::RadixNet(std::size_t neurons, std::size_t layers, std::uint64_t seed)
@@ -87,13 +84,8 @@ Layer RadixNet::layer(std::size_t number) const {
   std::size_t const offset = std::size_t{1} << (number % layers_per_replica);
   auto const lists = input_lists(permutation_of(num_neurons_, seed_, number / layers_per_replica), offset);
 
-  Layer layer;
-  layer.bias = {bias_};
-  layer.activation = Activation::clipped_relu(cap_);
+  Layer layer{{num_neurons_, num_neurons_, {}, {}, {kChallengeWeight}}, {bias_}, Activation::clipped_relu(cap_)};
   auto& weights = layer.weights;
-  weights.num_rows = num_neurons_;
-  weights.num_columns = num_neurons_;
-  weights.values = {kChallengeWeight};
   weights.row_pointers.resize(num_neurons_ + 1);
   weights.column_indices.resize(num_neurons_ * kDegree);
   for (std::size_t output = 0; output < num_neurons_; ++output) {
@@ -112,7 +104,7 @@ void require_widths(std::vector<std::size_t> const& widths) {
   if (widths.size() < 2) throw UsageError("a random network needs at least 1 layer");
   for (auto const width : widths) {
     if (width < 1 || width > kMaxWidth)
-      throw UsageError(fmt::format("a layer cannot be {} neurons wide (expected 1 to {})", width, kMaxWidth));
+      fail<UsageError>("a layer cannot be {} neurons wide (expected 1 to {})", width, kMaxWidth);
   }
 }
 
@@ -120,23 +112,20 @@ void require_pattern(RandomNetworkRecipe const& recipe) {
   if (recipe.degree.has_value() == recipe.density.has_value())
     throw UsageError("a random network has either a degree or a density");
   if (recipe.density && !(*recipe.density > 0.0 && *recipe.density <= 1.0))
-    throw UsageError(fmt::format("the density is {}, expected more than 0 and at most 1", *recipe.density));
+    fail<UsageError>("the density is {}, expected more than 0 and at most 1", *recipe.density);
   auto const narrowest = std::ranges::min(recipe.widths | std::views::take(recipe.widths.size() - 1));
   if (recipe.degree && (*recipe.degree < 1 || *recipe.degree > narrowest))
-    throw UsageError(
-        fmt::format("the degree is {}, expected 1 to {}, the fewest inputs of a layer", *recipe.degree, narrowest));
+    fail<UsageError>("the degree is {}, expected 1 to {}, the fewest inputs of a layer", *recipe.degree, narrowest);
 }
 
 void require_numbers(RandomNetworkRecipe const& recipe) {
   for (double const number : {recipe.weight.value_or(0.0), recipe.gain, recipe.lowest_bias, recipe.highest_bias}) {
-    if (!std::isfinite(number))
-      throw UsageError(fmt::format("a weight, gain or bias is {}, expected a finite number", number));
+    if (!std::isfinite(number)) fail<UsageError>("a weight, gain or bias is {}, expected a finite number", number);
   }
   if (recipe.lowest_bias > recipe.highest_bias)
-    throw UsageError(
-        fmt::format("the lowest bias, {}, exceeds the highest, {}", recipe.lowest_bias, recipe.highest_bias));
+    fail<UsageError>("the lowest bias, {}, exceeds the highest, {}", recipe.lowest_bias, recipe.highest_bias);
   if (!(recipe.cap > 0.0 && std::isfinite(recipe.cap)))
-    throw UsageError(fmt::format("the cap is {}, expected a positive finite number", recipe.cap));
+    fail<UsageError>("the cap is {}, expected a positive finite number", recipe.cap);
 }
 
 /// A random number, uniform in [low, high) and exact in float.
@@ -170,9 +159,7 @@ void draw_inputs(RandomStream& random, std::size_t inputs, double chance, std::v
 }
 
 SparseMatrix draw_pattern(RandomNetworkRecipe const& recipe, RandomStream random, std::size_t number) {
-  SparseMatrix pattern;
-  pattern.num_columns = recipe.widths[number];
-  pattern.num_rows = recipe.widths[number + 1];
+  SparseMatrix pattern{recipe.widths[number + 1], recipe.widths[number], {0}, {}, {}};
   std::vector<bool> is_taken(pattern.num_columns, false);
   for (std::size_t output = 0; output < pattern.num_rows; ++output) {
     if (recipe.degree) {
@@ -208,9 +195,9 @@ std::string RandomNetwork::name() const {
 
 Layer RandomNetwork::layer(std::size_t number) const {
   VARVE_REQUIRE(number < num_layers(), "layer number lies outside the network");
-  Layer layer;
-  layer.weights = draw_pattern(recipe_, RandomStream(recipe_.seed, 2 * number), number);
-  layer.activation = Activation::clipped_relu(recipe_.cap);
+  Layer layer{draw_pattern(recipe_, RandomStream(recipe_.seed, 2 * number), number),
+              {recipe_.lowest_bias},
+              Activation::clipped_relu(recipe_.cap)};
   RandomStream random(recipe_.seed, 2 * number + 1);
   if (recipe_.weight) {
     layer.weights.values = {*recipe_.weight};
@@ -219,7 +206,6 @@ Layer RandomNetwork::layer(std::size_t number) const {
     layer.weights.values.resize(layer.num_edges());
     for (auto& value : layer.weights.values) value = real(random, -bound, bound);
   }
-  layer.bias = {recipe_.lowest_bias};
   if (recipe_.lowest_bias < recipe_.highest_bias) {
     layer.bias.resize(layer.num_outputs());
     for (auto& bias : layer.bias) bias = real(random, recipe_.lowest_bias, recipe_.highest_bias);
@@ -257,9 +243,7 @@ SparseMatrix draw_all(SparseMatrix pattern, RandomStream const& random, double v
 /// Replaces the weights of a layer and adds missing edges on the diagonal, which have weight 1. The d other edges of an
 /// output have the variance variance / d.
 SparseMatrix draw_beside_diagonal(SparseMatrix const& pattern, RandomStream const& random, double variance) {
-  SparseMatrix matrix;
-  matrix.num_rows = pattern.num_rows;
-  matrix.num_columns = pattern.num_columns;
+  SparseMatrix matrix{pattern.num_rows, pattern.num_columns, {0}, {}, {}};
   for (std::size_t output = 0; output < pattern.num_rows; ++output) {
     auto const inputs = pattern.row_columns(output);
     auto const diagonal = static_cast<NeuronIndex>(output);
@@ -286,7 +270,7 @@ std::string to_string(InitialWeights weights) { return weights == InitialWeights
 InitialWeights parse_initial_weights(std::string const& name) {
   for (auto const weights : {InitialWeights::he, InitialWeights::identity})
     if (name == to_string(weights)) return weights;
-  throw UsageError(fmt::format("there are no initial weights '{}'; there are: he, identity", name));
+  fail<UsageError>("there are no initial weights '{}'; there are: he, identity", name);
 }
 
 InitialNetwork::InitialNetwork(NetworkSource const& pattern, InitialRecipe const& recipe)

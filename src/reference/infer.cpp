@@ -3,8 +3,7 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "network/analysis.hpp"
-
-#include <fmt/format.h>
+#include "network/fail.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -58,10 +57,9 @@ Activations<Scalar> activations_of_row(SparseMatrix const& matrix, std::size_t r
 Layer fitting_layer(NetworkSource const& network, std::size_t number, std::size_t num_neurons) {
   Layer layer = network.layer(number);
   if (number > 0) require_fit(num_neurons, layer, number);
-  if (layer.num_inputs() != num_neurons) {
-    throw InputError(fmt::format("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons,
-                                 network.name(), layer.num_inputs()));
-  }
+  if (layer.num_inputs() != num_neurons)
+    fail<InputError>("the samples have {} neurons, but layer 0 of {} takes {} inputs", num_neurons, network.name(),
+                     layer.num_inputs());
   return layer;
 }
 
@@ -79,9 +77,7 @@ DistinctLayer distinct_layer(Layer const& layer) {
 
 template <class Scalar>
 SparseMatrix nonzeros_of(std::vector<std::vector<Scalar>> const& rows, std::size_t num_columns) {
-  SparseMatrix matrix;
-  matrix.num_rows = rows.size();
-  matrix.num_columns = num_columns;
+  SparseMatrix matrix{rows.size(), num_columns, {0}, {}, {}};
   for (auto const& row : rows) {
     for (std::size_t column = 0; column < row.size(); ++column) {
       if (row[column] == Scalar{0}) continue;

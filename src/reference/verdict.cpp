@@ -2,10 +2,9 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
+#include "network/fail.hpp"
 #include "reference/enclosure.hpp"
 #include "reference/exact_activations.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,9 +20,9 @@ void require_exact_values(NetworkSource const& network) {
   for (std::size_t number = 0; number < network.num_layers(); ++number) {
     Activation const activation = network.layer(number).activation;
     if (activation.curve() == Curve::none) continue;
-    throw InputError(fmt::format("{}: layer {} has the activation {}, which cannot be computed without rounding; "
-                                 "verify without --exact",
-                                 network.name(), number, entry_of(activation.kind).name));
+    fail<InputError>(
+        "{}: layer {} has the activation {}, which cannot be computed without rounding; verify without --exact",
+        network.name(), number, entry_of(activation.kind).name);
   }
 }
 

@@ -1,11 +1,17 @@
-// sha256.cpp as it is compiled for processors without instructions for it; what it includes is included as it is.
+// checksum.cpp as it is compiled for processors without instructions for SHA-256, with what it includes as it is.
+#include "core/error.hpp"
+#include "core/host_threads.hpp"
 #include "io/checksum.hpp"
+#include "io/input_files.hpp"
+#include "io/whole_bytes.hpp"
+#include "network/fail.hpp"
 
-#include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
 #undef __x86_64__
-#include "io/sha256.cpp"
+#include "io/checksum.cpp"

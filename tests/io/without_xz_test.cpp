@@ -14,7 +14,7 @@ namespace {
 using test::sentence_of;
 using test::TemporaryFolder;
 
-/// This program is built with a byte_stream.cpp that lacks liblzma, as on a machine that has none.
+/// This program is built with a text_file.cpp that lacks liblzma, as on a machine that has none.
 TEST(WithoutXz, ReadingIsRefusedWithTheNameOfTheFile) {
   TemporaryFolder const folder;
   auto const path = test::write_bytes(folder / "img.tsv.xz", std::string("\xfd"

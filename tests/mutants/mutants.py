@@ -8,8 +8,7 @@ TESTS = {
     "plan/cuts.cpp": ["plan_saturation"],
     "passes/layer_rewrite.cpp": ["passes_equal_neurons", "passes_reduced_network"],
     "passes/reduced_network.cpp": ["passes_reduced_network"],
-    "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network"],
-    "passes/output_balance.cpp": ["passes_edge_order", "passes_ordered_network", "passes_output_groups"],
+    "passes/edge_order.cpp": ["passes_edge_order", "passes_ordered_network", "passes_output_groups"],
     "passes/output_order.cpp": ["passes_output_order"],
     "passes/regrow.cpp": ["passes_regrow"],
     "network/network.cpp": ["network_network", "network_analysis"],
@@ -31,7 +30,6 @@ CUTS = "plan/cuts.cpp"
 REWRITE = "passes/layer_rewrite.cpp"
 REDUCED = "passes/reduced_network.cpp"
 EDGES = "passes/edge_order.cpp"
-BALANCE = "passes/output_balance.cpp"
 OUTPUTS = "passes/output_order.cpp"
 REGROW = "passes/regrow.cpp"
 NETWORK = "network/network.cpp"
@@ -166,19 +164,19 @@ MUTANTS = [
 
     # --- order of edges ---
     (EDGES, "lines read twice cost twice", "if (std::find(inputs.begin(), input, *input) == input) ++counts", "++counts"),
-    (BALANCE, "the window does not depend on degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 8;"),
-    (BALANCE, "the window is wide for unlike degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 16;"),
-    (BALANCE, "outputs are not sorted by degree",
+    (EDGES, "the window does not depend on degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 8;"),
+    (EDGES, "the window is wide for unlike degrees", "window_ = has_one_degree ? 16 : 8;", "window_ = 16;"),
+    (EDGES, "outputs are not sorted by degree",
      "for (auto& outputs : open_) std::ranges::stable_sort(outputs, std::greater(), [&](auto o) { return degree(o); });",
      ""),
-    (BALANCE, "fours are not sorted by degree",
+    (EDGES, "fours are not sorted by degree",
      "std::ranges::stable_sort(fours.begin(), last, std::greater(), [&](Four const& four) { return longest(four); });", ""),
-    (BALANCE, "a last part of a four is sorted too",
+    (EDGES, "a last part of a four is sorted too",
      "fours.empty() || fours.back().size() == kOutputsAtATime ? fours.end() : std::prev(fours.end())", "fours.end()"),
-    (BALANCE, "runs do not turn", "reverse_every_other_run(std::span(fours.begin(), last));", ""),
-    (BALANCE, "of equally uneven outputs the last is taken", "if (found <= most) continue;\n        most = found;",
+    (EDGES, "runs do not turn", "reverse_every_other_run(std::span(fours.begin(), last));", ""),
+    (EDGES, "of equally uneven outputs the last is taken", "if (found <= most) continue;\n        most = found;",
      "if (found < most) continue;\n        most = found;"),
-    (BALANCE, "the worst bank gives two outputs", "if (bank != worst_bank && !open_[bank].empty())",
+    (EDGES, "the worst bank gives two outputs", "if (bank != worst_bank && !open_[bank].empty())",
      "if (!open_[bank].empty())"),
     (EDGES, "edges are taken as they are stored",
      "if (!std::ranges::is_sorted(weights_.row_columns(output))) std::ranges::sort(entries_, {}, input);", ""),
@@ -225,15 +223,15 @@ MUTANTS = [
      "if (reports_[number]) report.num_layers += reports_[number]->num_layers;\n  reports_[number] = report;"),
 
     # --- groups of outputs ---
-    (BALANCE, "outputs of the last group still count", "order.size() % kOutputsAtATime == 0", "order.empty()"),
-    (BALANCE, "only the output before counts", "std::ranges::transform(taken, words, taken.begin(), std::bit_or());",
+    (EDGES, "outputs of the last group still count", "order.size() % kOutputsAtATime == 0", "order.empty()"),
+    (EDGES, "only the output before counts", "std::ranges::transform(taken, words, taken.begin(), std::bit_or());",
      "std::ranges::copy(words, taken.begin());"),
-    (BALANCE, "those that meet most are taken", "if (common >= fewest) continue;",
+    (EDGES, "those that meet most are taken", "if (common >= fewest) continue;",
      "if (common < fewest && fewest < std::numeric_limits<int>::max()) continue;"),
-    (BALANCE, "outputs are not sorted by degree",
+    (EDGES, "outputs are not sorted by degree",
      "std::ranges::stable_sort(open, std::greater(), [&](NeuronIndex output) { return weights.row_size(output); });", ""),
-    (BALANCE, "steps beyond the first word are the first ones", "step / kWordSteps] |=", "0] |="),
-    (BALANCE, "all inputs are in one bank", "place_of(output, bank_of(input)) + step", "place_of(output, 0) + step"),
+    (EDGES, "steps beyond the first word are the first ones", "step / kWordSteps] |=", "0] |="),
+    (EDGES, "all inputs are in one bank", "place_of(output, bank_of(input)) + step", "place_of(output, 0) + step"),
 
     # --- order of outputs ---
     (OUTPUTS, "an order as it is is an order", "if (std::ranges::is_sorted(order)) return {};", ""),
