@@ -239,13 +239,6 @@ std::vector<List> gather_lists(List const& list, int rank, int size) {
   return lists;
 }
 
-template <class List>
-List joined(std::vector<List> const& lists) {
-  List all;
-  for (auto const& list : lists) all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
-
 /// One item of gather_in_order.
 struct Item {
   std::uint64_t key = 0;
@@ -260,18 +253,10 @@ std::vector<std::string> Communicator::gather(std::string const& text) const {
 }
 
 std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
-  auto const all = joined(gather_lists(numbers, rank_, size_));
+  std::vector<std::uint64_t> all;
+  for (auto const& list : gather_lists(numbers, rank_, size_)) all.insert(all.end(), list.begin(), list.end());
   for (int target = 1; target < size_ && is_root(); ++target) send(all, target);
   return is_root() ? all : receive<std::vector<std::uint64_t>>(0);
-}
-
-std::vector<std::string> Communicator::gather_texts_everywhere(std::string const& text) const {
-  auto const lengths = gather_everywhere({std::uint64_t{text.size()}});
-  auto const all = broadcast(joined(gather(text)));
-  std::vector<std::string> texts;
-  std::size_t first = 0;
-  for (auto const length : lengths) first += texts.emplace_back(all.substr(first, length)).size();
-  return texts;
 }
 
 std::string Communicator::broadcast(std::string text) const {
