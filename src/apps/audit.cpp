@@ -1,7 +1,4 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/train_options.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/runtime.hpp"
@@ -17,22 +14,13 @@
 #include "training/trainer.hpp"
 #include "training/training_receipt.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <random>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {

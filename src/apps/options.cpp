@@ -1,6 +1,5 @@
 #include "apps/options.hpp"
 
-#include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
@@ -142,9 +141,7 @@ void check_files(FileRoles const& files, Communicator const& ranks) {
 void resume(RecordStore& store, Communicator const& ranks, std::function<Json()> const& describe,
             RecordStore::RangeOf const& range_of) {
   std::string run;
-  ranks.together([&] {
-    if (ranks.is_root()) run = json_text(describe());
-  });
+  ranks.on_root([&] { run = json_text(describe()); });
   run = ranks.broadcast(run);
   ranks.together([&] { store.resume(Json::parse(run), range_of); });
 }
@@ -155,6 +152,29 @@ AnswerFiles with_own_answers(AnswerFiles files) {
   if (files.labels.empty() && header.has_labels) files.labels = files.samples;
   if (files.targets.empty() && header.num_targets) files.targets = files.samples;
   return files;
+}
+
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss const& loss) {
+  AnsweredSamples read;
+  read.samples = open_samples(files.samples, network.num_inputs());
+  if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
+  read.files.samples = files.samples;
+  SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
+  auto const targets = with_own_answers(files).targets;
+  bool const takes_own = entry_of(loss).takes_targets && files.labels.empty();
+  if (!files.targets.empty() || (takes_own && !targets.empty())) {
+    if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
+    read.files.targets = targets;
+    auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
+    read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
+    require_targets(read.answers.values, loss, read.files.targets, range.first);
+    return read;
+  }
+  read.files.labels = files.labels.empty() ? files.samples : files.labels;
+  auto labels = open_labels(read.files.labels, range, OtherSamples::refused);
+  require_classes(labels, loss.num_classes(network.num_outputs()), read.files.labels);
+  read.answers.labels = std::move(labels.classes);
+  return read;
 }
 
 SampleRange range_of(SampleReader const& samples) {
