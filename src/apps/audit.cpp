@@ -1,7 +1,6 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
-#include "core/runtime.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"

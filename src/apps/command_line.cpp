@@ -4,7 +4,6 @@
 #include "core/version.hpp"
 #include "distribute/ranks.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
 #include "apps/command.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "io/foreign_files.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"

@@ -4,7 +4,6 @@
 #include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "network/loss.hpp"
 
 #include <algorithm>
 

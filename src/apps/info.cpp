@@ -1,7 +1,6 @@
 #include "apps/command.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "engine/inference.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"

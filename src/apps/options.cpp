@@ -10,7 +10,6 @@
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -37,6 +36,13 @@ CLI::Validator known_as(std::string const& text) {
 
 EngineOption const& engine_option(std::string const& name) {
   return *std::ranges::find_if(engine_options(), [&](EngineOption const& one) { return one.name == name; });
+}
+
+/// Adds one of the engine's named options.
+void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
+                       std::string const& condition = "") {
+  auto const& one = engine_option(name);
+  group.add("--" + name, options.named.*one.value, condition + one.help, known(one.names()));
 }
 
 template <class Value>
@@ -71,24 +77,6 @@ void add_files(CLI::App& command, InferOptions& options) {
           files, "--receipt", options.receipt, Content::json,
           "write digests of the network, of all samples and of their last activations, with which varve audit checks "
           "the run by computing some samples again");
-}
-
-void add_memory_limits(CLI::App& command, InferOptions& options) {
-  add_batch(command, options);
-  OptionGroup(command, "Memory")
-      .add_keys("--memory",
-                {memory_key("device", options.memory.device_memory_limit,
-                            "of the device, for weights and samples; weights that do not fit are streamed to the "
-                            "device (default: nine tenths of what is free)"),
-                 memory_key("weights", options.memory.device_weight_limit,
-                            "part of that for weights (default: what a batch leaves; for streamed weights a part of "
-                            "that)"),
-                 memory_key("host", options.memory.memory_limit,
-                            "of the host, for encoded weights waiting to be streamed; the rest are read again each "
-                            "pass. On CPU backends: the limit for everything"),
-                 memory_key("input", options.input_memory,
-                            "of the host, for samples being read (default: an eighth of what is available)")},
-                "limits in GiB:");
 }
 
 } // namespace
@@ -294,12 +282,6 @@ void add_network_in_text(CLI::App& command, ChallengeOptions& options) {
                 "what a network or samples in text do not say; the challenge's networks have defaults:");
 }
 
-void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
-                       std::string const& condition) {
-  auto const& one = engine_option(name);
-  group.add("--" + name, options.named.*one.value, condition + one.help, known(one.names()));
-}
-
 OptionKey engine_key(ComputingOptions& options, std::string const& name) {
   auto const& one = engine_option(name);
   auto key = text_key(name, options.named.*one.value, fmt::format("{}", fmt::join(one.names(), "|")), one.help);
@@ -311,12 +293,6 @@ void add_computing_options(CLI::App& command, ComputingOptions& options, std::st
   add_backend(command, options.backend, condition);
   add_precision(OptionGroup(command), options.precision, condition);
   add_engine_option(OptionGroup(command, "Arithmetic"), options, "reductions", condition);
-}
-
-void add_batch(CLI::App& command, ComputingOptions& options) {
-  OptionGroup(command, "Memory")
-      .add("--batch", options.named.batch, "samples at a time (default: as many as fit and suit the speed of the rank)",
-           above_zero());
 }
 
 void add_options(Json& report, ComputingOptions const& options) {
@@ -361,7 +337,22 @@ void add_infer_options(CLI::App& command, InferOptions& options) {
 
 void add_run_options(CLI::App& command, InferOptions& options) {
   add_computing_options(command, options);
-  add_memory_limits(command, options);
+  OptionGroup const memory(command, "Memory");
+  memory.add("--batch", options.named.batch,
+             "samples at a time (default: as many as fit and suit the speed of the rank)", above_zero());
+  memory.add_keys("--memory",
+                  {memory_key("device", options.memory.device_memory_limit,
+                              "of the device, for weights and samples; weights that do not fit are streamed to the "
+                              "device (default: nine tenths of what is free)"),
+                   memory_key("weights", options.memory.device_weight_limit,
+                              "part of that for weights (default: what a batch leaves; for streamed weights a part of "
+                              "that)"),
+                   memory_key("host", options.memory.memory_limit,
+                              "of the host, for encoded weights waiting to be streamed; the rest are read again each "
+                              "pass. On CPU backends: the limit for everything"),
+                   memory_key("input", options.input_memory,
+                              "of the host, for samples being read (default: an eighth of what is available)")},
+                  "limits in GiB:");
 }
 
 InferenceOptions engine_options(InferOptions const& options) {

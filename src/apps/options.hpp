@@ -202,13 +202,8 @@ struct ComputingOptions {
 /// Adds --backend, --precision and --reductions. `condition`: what the help says before each, such as "with --plan: ".
 void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition = "");
 
-/// One of the engine's named options, as an option or as a key of --tuning.
-void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
-                       std::string const& condition = "");
+/// One of the engine's named options as a key of --tuning.
 OptionKey engine_key(ComputingOptions& options, std::string const& name);
-
-/// Adds --batch.
-void add_batch(CLI::App& command, ComputingOptions& options);
 
 /// Adds precision and the engine's options to a report or record, by their keys.
 void add_options(Json& report, ComputingOptions const& options);

@@ -108,16 +108,6 @@ bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
   return true;
 }
 
-/// Runs `work` and returns its error on this rank, if any.
-std::optional<Error> error_in(std::function<void()> const& work) {
-  try {
-    work();
-    return std::nullopt;
-  } catch (std::exception const& failure) {
-    return error_of(failure);
-  }
-}
-
 } // namespace
 
 bool mpi_runs() {
@@ -167,7 +157,12 @@ void ParallelEnvironment::set_failure_handler(std::function<void(Error const&)> 
 
 void Communicator::together(std::function<void()> const& work) const {
   if (size_ == 1) return work();
-  auto const error = error_in(work);
+  std::optional<Error> error; // of this rank
+  try {
+    work();
+  } catch (std::exception const& failure) {
+    error = error_of(failure);
+  }
   int const mine = error ? rank_ : size_;
   int failed = size_;
   MPI_Request request = MPI_REQUEST_NULL;

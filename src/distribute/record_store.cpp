@@ -20,7 +20,6 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>

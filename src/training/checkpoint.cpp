@@ -115,7 +115,8 @@ fs::path lock_of_checkpoint(fs::path const& path) { return fs::path(path) += ".l
 CheckpointLock::CheckpointLock(fs::path const& path, double patience) : name_(lock_of_checkpoint(path)) {
   Stopwatch const waited;
   for (;;) {
-    open_file();
+    descriptor_ = open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail_to_write(name_, errno);
     if (is_taken_by_this()) return;
     close(std::exchange(descriptor_, -1));
     if (waited.seconds() > patience)
@@ -128,11 +129,6 @@ CheckpointLock::~CheckpointLock() {
   if (descriptor_ < 0) return;
   unlink(name_.c_str()); // before others can lock it, who would then hold a file without a name
   close(descriptor_);
-}
-
-void CheckpointLock::open_file() {
-  descriptor_ = open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_to_write(name_, errno);
 }
 
 /// True if this object holds the lock of the file that has the name now. (The run before may have removed the file
