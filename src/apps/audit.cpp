@@ -1,10 +1,6 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/train_options.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
-#include "core/runtime.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
@@ -17,22 +13,13 @@
 #include "training/trainer.hpp"
 #include "training/training_receipt.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <numeric>
-#include <optional>
 #include <random>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {

@@ -1,15 +1,10 @@
 #include "apps/benchmark_machine.hpp"
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "core/version.hpp"
 #include "engine/ceilings.hpp"
-#include "engine/inference.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
@@ -21,21 +16,13 @@
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -68,6 +55,10 @@ BenchmarkCase radixnet(std::size_t neurons, std::size_t layers, std::size_t imag
           none_and_auto};
 }
 
+std::vector<std::size_t> square(std::size_t neurons, std::size_t layers) {
+  return std::vector<std::size_t>(layers + 1, neurons);
+}
+
 RandomNetworkRecipe recipe_of(std::vector<std::size_t> widths) {
   RandomNetworkRecipe recipe;
   recipe.widths = std::move(widths);
@@ -81,7 +72,7 @@ std::function<std::shared_ptr<NetworkSource const>()> network_of(RandomNetworkRe
 
 /// The challenge's weights, cap and degree on a random pattern, or weights and biases of their own.
 BenchmarkCase random_pattern(std::size_t neurons, std::size_t layers, std::size_t images, bool has_own_weights) {
-  auto recipe = recipe_of(std::vector<std::size_t>(layers + 1, neurons));
+  auto recipe = recipe_of(square(neurons, layers));
   recipe.degree = challenge_degree;
   if (!has_own_weights) {
     recipe.weight = 1.0 / 16.0;
@@ -101,11 +92,9 @@ BenchmarkCase random_pattern(std::size_t neurons, std::size_t layers, std::size_
 BenchmarkCase trained(std::vector<std::size_t> const& widths, double density, std::vector<std::size_t> counts) {
   auto recipe = recipe_of(widths);
   recipe.density = density;
-  std::string shape;
-  bool const is_square = std::vector<std::size_t>(widths.size(), widths.front()) == widths;
-  if (is_square) shape = fmt::format("{}x{}", widths.front(), widths.size() - 1);
-  for (auto const width : is_square ? std::vector<std::size_t>{} : widths)
-    shape += (shape.empty() ? "" : "-") + std::to_string(width);
+  auto const layers = widths.size() - 1;
+  auto const shape = widths == square(widths.front(), layers) ? fmt::format("{}x{}", widths.front(), layers)
+                                                              : fmt::format("{}", fmt::join(widths, "-"));
   std::size_t const most = counts.back();
   return {fmt::format("trained-{}-{}", shape, density),
           "random edges of this density, own weights and biases, real inputs of which half are nonzero",
@@ -113,10 +102,6 @@ BenchmarkCase trained(std::vector<std::size_t> const& widths, double density, st
           [inputs = widths.front(), most] { return random_samples(inputs, most, 0.5, case_seed); },
           std::move(counts),
           only_auto};
-}
-
-std::vector<std::size_t> square(std::size_t neurons, std::size_t layers) {
-  return std::vector<std::size_t>(layers + 1, neurons);
 }
 
 /// The cases of a suite, all from fixed seeds, so that every machine runs the same.
@@ -266,14 +251,14 @@ BatchResult results_by(InferenceOptions options, NetworkSource const& network, S
 /// Inputs of the network, then outputs of each layer, after the reductions that rewrite it.
 std::vector<std::size_t> widths_of(NetworkSource const& network, Reductions const& reductions) {
   constexpr std::size_t kept_bytes = std::size_t{1} << 28U; // memory for rewritten layers while widths are read
+  std::optional<ReducedNetwork> reduced;
   if (reductions.rewrites_network())
-    return widths_of(ReducedNetwork(network,
-                                    {reductions.merge_neurons, reductions.fold_constants, reductions.drop_unread},
-                                    kept_bytes),
-                     {false, false, false, false, false});
-  std::vector<std::size_t> widths = {network.layer(0).num_inputs()};
-  for (std::size_t number = 0; number < network.num_layers(); ++number)
-    widths.push_back(network.layer(number).num_outputs());
+    reduced.emplace(network, NetworkPasses{reductions.merge_neurons, reductions.fold_constants, reductions.drop_unread},
+                    kept_bytes);
+  NetworkSource const& rewritten = reduced ? *reduced : network;
+  std::vector<std::size_t> widths = {rewritten.layer(0).num_inputs()};
+  for (std::size_t number = 0; number < rewritten.num_layers(); ++number)
+    widths.push_back(rewritten.layer(number).num_outputs());
   return widths;
 }
 
@@ -377,6 +362,8 @@ public:
     auto formats = Json::array();
     for (auto const format : options_.formats) formats.push_back(to_string(format));
     bool const in_double = options_.precision == Precision::double_precision;
+    Json network = {{"name", network_.name()}};
+    network.update(shape_facts(engine));
     record.update({{"setup",
                     {{"backend", to_string(backend())},
                      {"device", device_name(backend())},
@@ -388,12 +375,7 @@ public:
                      {"asked_batch", options_.batch ? Json(*options_.batch) : Json()},
                      {"device_memory_limit", *options_.device_memory_limit}}},
                    {"check", {{"right", true}, {"way", way_}, {"samples", num_checked_}}},
-                   {"network",
-                    {{"name", network_.name()},
-                     {"layers", engine.num_layers()},
-                     {"inputs", engine.num_inputs()},
-                     {"outputs", engine.num_outputs()},
-                     {"edges", engine.num_edges()}}},
+                   {"network", network},
                    {"samples", samples_.num_samples()},
                    {"entries", samples_.num_entries()},
                    {"activation_hash", fmt::format("{:016x}", *activation_hash_)},
@@ -552,7 +534,9 @@ public:
 
 private:
   void measure(BenchmarkCase const& one, NetworkSource const& network, SampleBatch const& samples) {
-    if (!lines_.empty()) raise_ceilings();
+    if (!lines_.empty()) { // the machine may have been busy before: the best counts
+      for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision_, 1));
+    }
     auto prepared = prepare_all(one, network, samples);
     std::vector<std::unique_ptr<NetworkRun>> right;
     for (auto& run : prepared)
@@ -592,11 +576,6 @@ private:
     for (std::size_t round = 0;
          round < options_.repeats || (round < max_rounds && !all.empty() && time.seconds() < enough); ++round)
       for (auto const& one : all) one->run();
-  }
-
-  /// Measures the ceilings again, since the machine may have been busy before, and keeps the best.
-  void raise_ceilings() {
-    for (auto& [backend, best] : ceilings_) best = best_of(best, measure_ceilings(backend, precision_, 1));
   }
 
   /// Judges an answer, also beside those of the runs before that compute the same. A wrong one is named.

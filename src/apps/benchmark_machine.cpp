@@ -105,24 +105,21 @@ Json as_json(Facts const& facts) {
   return json;
 }
 
-/// The text of the first processor in proc/cpuinfo under this key; null if there is none.
-Json processor_field(fs::path const& root, std::string_view key) {
+/// The text of the first processor in proc/cpuinfo under one of these keys, the first on x86, the second on Arm; null
+/// if there is none.
+Json processor_field(fs::path const& root, std::string_view key, std::string_view key_on_arm) {
   std::ifstream processors(root / "proc/cpuinfo");
   for (std::string line; std::getline(processors, line) && !line.empty();) {
     auto const colon = line.find(": ");
-    if (colon == std::string::npos || !line.starts_with(key)) continue;
-    bool const is_whole_key = line.find_first_not_of(" \t", key.size()) == colon;
-    if (is_whole_key) return line.substr(colon + 2);
+    auto const name = std::string_view(line).substr(0, line.find_last_not_of(" \t", colon - 1) + 1);
+    if (colon != std::string::npos && (name == key || name == key_on_arm)) return line.substr(colon + 2);
   }
   return {};
 }
 
-/// The first of two that is not null: keys of x86 differ from those of Arm.
-Json either(Json const& one, Json const& other) { return one.is_null() ? other : one; }
-
 /// Those instruction sets of the processor that change how fast kernels run, by the kernel's names; null if unknown.
 Json instruction_sets(fs::path const& root) {
-  auto const flags = either(processor_field(root, "flags"), processor_field(root, "Features"));
+  auto const flags = processor_field(root, "flags", "Features");
   if (flags.is_null()) return {};
   auto found = Json::array();
   std::istringstream words(flags.get<std::string>());
@@ -148,8 +145,8 @@ Json describe_processor(fs::path const& root) {
   auto const model = processor_name(root);
   fs::path const clocks = root / "sys/devices/system/cpu/cpu0/cpufreq";
   return {{"model", model.empty() ? Json() : Json(model)},
-          {"family_number", either(processor_field(root, "cpu family"), processor_field(root, "CPU implementer"))},
-          {"model_number", either(processor_field(root, "model"), processor_field(root, "CPU part"))},
+          {"family_number", processor_field(root, "cpu family", "CPU implementer")},
+          {"model_number", processor_field(root, "model", "CPU part")},
           {"instruction_sets", instruction_sets(root)},
           {"units_allowed", num_host_threads()},
           {"governor", first_line(clocks / "scaling_governor")},

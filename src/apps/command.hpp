@@ -1,5 +1,7 @@
 #pragma once
 
+#include "apps/options.hpp"
+#include "apps/report.hpp"
 #include "core/runtime.hpp"
 #include "distribute/communicator.hpp"
 
@@ -57,8 +59,9 @@ void add_multiply(CLI::App& command_line, Action& action);
 inline constexpr std::array all_commands = {add_infer,  add_generate, add_convert,  add_info,      add_train,
                                             add_verify, add_audit,    add_evaluate, add_benchmark, add_multiply};
 
-/// Runs commands in this process. What a process starts once stays for the next command: MPI, Kokkos, and the thread
-/// that removes partial outputs when a signal comes. Nothing else does, so that each command gives what it gives alone.
+/// Runs commands in this process. What a process starts once stays for the next command: MPI, Kokkos, the thread that
+/// removes partial outputs when a signal comes, and the limit of memory (limit_memory_to_available()), which the caller
+/// may raise again. Nothing else does, so that each command gives what it gives alone.
 class Session {
 public:
   Session() = default;

@@ -44,6 +44,6 @@ void require_same_command(Communicator const& communicator, CLI::App const& comm
 /// A document made from the declared options, so that it cannot differ from --help: "man", the page varve(1), or
 /// "bash", a script that completes commands, options and the values of options that take one of a set. Throws
 /// UsageError that lists the kinds.
-std::string document(std::string const& kind, CLI::App const& command_line, std::string const& version);
+std::string document(std::string const& kind, CLI::App const& command_line);
 
 } // namespace varve

@@ -1,9 +1,5 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "io/foreign_files.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
@@ -11,14 +7,7 @@
 #include "passes/pruned_network.hpp"
 #include "passes/reduced_network.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -50,13 +39,10 @@ void say_which_are_empty(PrunedNetwork const& network) {
   constexpr std::size_t most = 20;
   auto const numbers = network.emptied_layers();
   if (numbers.empty()) return;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(most, numbers.size()); ++i)
-    list += fmt::format("{}{}", i == 0 ? "" : ", ", numbers[i]);
   say(fmt::format(
       "varve: pruning leaves no edge in {} of {} layers, whose outputs do not depend on the sample any more: "
-      "layer {}{}",
-      numbers.size(), network.num_layers(), list, numbers.size() > most ? ", ..." : ""));
+      "layer {}",
+      numbers.size(), network.num_layers(), list_of_first(most, numbers)));
 }
 
 /// The density of --prune. Throws UsageError unless it is above 0 and at most 1.
@@ -143,13 +129,6 @@ void convert_samples(ConvertOptions const& options) {
   writer->commit();
 }
 
-/// Throws UsageError if an option for networks was given with samples.
-void require_no_network_options(ConvertOptions const& options) {
-  if (!options.reduce && options.density.empty()) return;
-  throw UsageError(
-      fmt::format("{} holds samples; only a network can be {}", options.source, options.reduce ? "reduced" : "pruned"));
-}
-
 /// Throws UsageError if an option for samples was given with a network.
 void require_no_sample_options(ConvertOptions const& options) {
   char const* const option = !options.labels.empty()    ? "--labels"
@@ -163,7 +142,9 @@ void require_no_sample_options(ConvertOptions const& options) {
 int convert(ConvertOptions const& options) {
   check_files(options.files.roles());
   if (holds_samples(options.source)) {
-    require_no_network_options(options);
+    if (options.reduce || !options.density.empty())
+      throw UsageError(fmt::format("{} holds samples; only a network can be {}", options.source,
+                                   options.reduce ? "reduced" : "pruned"));
     convert_samples(options);
   } else {
     auto const network = open_network(options.source, options.challenge);

@@ -1,25 +1,11 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
-#include "network/loss.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -241,14 +227,6 @@ Json report_of(EvaluateJob const& job, EvaluateOptions const& options) {
   return report;
 }
 
-void print_inputs(EvaluateJob const& job, Json shown) {
-  shown["last_sample"] = job.samples->first_sample() + job.samples->num_samples();
-  print_lines({"network   {network/name}: {network/layers} layers, {network/inputs} inputs, {network/outputs} outputs",
-               "input     {input/name}: {input/samples} samples ({input/first_sample}:{last_sample})",
-               "labels    {labels}", "targets   {targets}", "engine    varve on {backend}, {precision}"},
-              shown);
-}
-
 int evaluate(EvaluateOptions const& options) {
   auto const& run = options.run;
   check_files(run.files.roles());
@@ -257,7 +235,12 @@ int evaluate(EvaluateOptions const& options) {
   Stopwatch const stopwatch;
   auto const inference = prepare_job(job, options);
   auto report = report_of(job, options);
-  print_inputs(job, report);
+  auto shown = report;
+  shown["last_sample"] = job.samples->first_sample() + job.samples->num_samples();
+  print_lines({"network   {network/name}: {network/layers} layers, {network/inputs} inputs, {network/outputs} outputs",
+               "input     {input/name}: {input/samples} samples ({input/first_sample}:{last_sample})",
+               "labels    {labels}", "targets   {targets}", "engine    varve on {backend}, {precision}"},
+              shown);
   auto const evaluation = run_job(job, *inference);
   require_unchanged_inputs();
   report["seconds"] = stopwatch.seconds();

@@ -1,22 +1,14 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "io/open.hpp"
 #include "radixnet/images.hpp"
 #include "radixnet/network.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -282,13 +274,12 @@ struct SampleOptions : Output {
   double density = 0.5;
 };
 
-void write_samples(SampleOptions const& options) {
-  save_samples(random_samples(options.neurons, options.samples, options.density, options.seed), options.output);
-}
-
 void add_samples(CLI::App& generate, Action& action) {
+  auto const write = [](SampleOptions const& options) {
+    save_samples(random_samples(options.neurons, options.samples, options.density, options.seed), options.output);
+  };
   auto [command, options] =
-      add_generator(generate, action, "samples", "Generate samples of random values from 0 to 1", write_samples);
+      add_generator<SampleOptions>(generate, action, "samples", "Generate samples of random values from 0 to 1", write);
   OptionGroup const shown(command);
   shown.add("--neurons", options.neurons, "neurons per sample");
   shown.add("--samples", options.samples, "number of samples");

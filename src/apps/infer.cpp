@@ -1,41 +1,22 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
-#include "distribute/communicator.hpp"
-#include "distribute/ranks.hpp"
-#include "distribute/record_store.hpp"
 #include "distribute/run_batches.hpp"
-#include "engine/inference.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
-#include "io/sample_reader.hpp"
 #include "network/network.hpp"
 #include "receipts/digests.hpp"
 #include "receipts/inference_receipt.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -68,25 +49,26 @@ double sum(std::vector<RankTimes> const& ranks, double RankTimes::*field) {
                          [&](double total, RankTimes const& rank) { return total + rank.*field; });
 }
 
+double longest(std::vector<RankTimes> const& ranks, double RankTimes::*time) {
+  return std::ranges::max(ranks, {}, time).*time;
+}
+
 double ratio(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
 
 /// The first few sample numbers (from 1) for a sentence: "3, 17, 20, ... (12 in all)".
 std::string first_few(std::vector<SampleIndex> const& samples) {
   constexpr std::size_t few = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(few, samples.size()); ++i)
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", samples[i] + 1);
-  return samples.size() > few ? fmt::format("{}, ... ({} in all)", text, samples.size()) : text;
+  auto const text = list_of_first(few, samples, 1);
+  return samples.size() > few ? fmt::format("{} ({} in all)", text, samples.size()) : text;
 }
 
 /// Traffic of samples, summed over all ranks. The waiting time is the longest of any rank: until samples had been read
 /// and staged, and for samples that were not staged in time.
 Json streamed_samples(std::vector<RankTimes> const& ranks) {
-  double wait = 0.0;
-  for (auto const& rank : ranks) wait = std::max(wait, rank.wait_seconds + rank.upload_seconds);
+  auto const wait_of = [](RankTimes const& rank) { return rank.wait_seconds + rank.upload_seconds; };
   double const bytes = sum(ranks, &RankTimes::staged_bytes);
   double const seconds = sum(ranks, &RankTimes::stage_seconds);
-  return {{"wait_seconds", wait},
+  return {{"wait_seconds", wait_of(std::ranges::max(ranks, {}, wait_of))},
           {"read_seconds", sum(ranks, &RankTimes::read_seconds)},
           {"stage_seconds", seconds},
           {"copied_bytes", bytes},
@@ -97,8 +79,7 @@ Json streamed_samples(std::vector<RankTimes> const& ranks) {
 Json streamed_weights(std::vector<RankTimes> const& ranks) {
   double const bytes = sum(ranks, &RankTimes::weight_bytes);
   double const seconds = sum(ranks, &RankTimes::weight_copy_seconds);
-  auto const wait = &RankTimes::weight_wait_seconds;
-  return {{"wait_seconds", std::ranges::max(ranks, {}, wait).*wait},
+  return {{"wait_seconds", longest(ranks, &RankTimes::weight_wait_seconds)},
           {"copied_bytes", bytes},
           {"copy_seconds", seconds},
           {"bytes_per_second", ratio(bytes, seconds)},
@@ -148,16 +129,15 @@ void add_run(Json& report, Schedule schedule, double seconds, std::vector<RankTi
     each.back()["exchange_seconds"] = rank.exchange_seconds;
     each.back()["exchange_bytes"] = rank.exchange_bytes;
   }
-  auto const longest = [&](double RankTimes::*time) { return std::ranges::max(ranks, {}, time).*time; };
   auto const mean = sum(ranks, &RankTimes::busy_seconds) / static_cast<double>(ranks.size());
   report["run"] = {{"schedule", to_string(schedule)},
                    {"seconds", seconds},
-                   {"imbalance", mean > 0.0 ? longest(&RankTimes::busy_seconds) / mean : 1.0},
+                   {"imbalance", mean > 0.0 ? longest(ranks, &RankTimes::busy_seconds) / mean : 1.0},
                    {"ranks", each}};
-  report["phases"].update({{"wait", longest(&RankTimes::wait_seconds)},
-                           {"upload", longest(&RankTimes::upload_seconds)},
-                           {"collect", longest(&RankTimes::collect_seconds)},
-                           {"record", longest(&RankTimes::record_seconds)}});
+  report["phases"].update({{"wait", longest(ranks, &RankTimes::wait_seconds)},
+                           {"upload", longest(ranks, &RankTimes::upload_seconds)},
+                           {"collect", longest(ranks, &RankTimes::collect_seconds)},
+                           {"record", longest(ranks, &RankTimes::record_seconds)}});
   add_rates(report, schedule, ranks);
   report["streamed_samples"] = streamed_samples(ranks);
   if (report["plan"].contains("stream")) report["streamed_weights"] = streamed_weights(ranks);
@@ -327,23 +307,6 @@ std::vector<SampleRange> find_left(InferJob const& job) {
   return left;
 }
 
-/// Throws InputError, naming the journal, unless its description of the network has all numbers.
-void require_facts(Json const& facts, std::string const& journal) {
-  for (char const* const name : {"layers", "inputs", "outputs", "edges"}) {
-    if (facts.is_object() && facts.contains(name) && facts[name].is_number_unsigned()) continue;
-    throw InputError(fmt::format("{} does not say how many {} its network has, expected a number", journal, name));
-  }
-}
-
-/// Compares the options of all ranks, checks the names of all files, places ranks on devices and opens all files, so
-/// that errors appear before the work begins.
-void open_job(InferJob& job) {
-  job.report.update({{"phases", Json::object()}, {"truth", "none"}});
-  check_files(job.options.files.roles(), job.communicator);
-  place_ranks(job);
-  open_files(job);
-}
-
 /// Opens the job's store and finds the samples that earlier runs have finished.
 void find_finished(InferJob& job) {
   if (!job.has_journal()) {
@@ -360,12 +323,17 @@ void find_finished(InferJob& job) {
       job.store, job.communicator, [&] { return describe_run(job.options, *job.samples); },
       [](std::string_view record, std::string const& place) { return batch_of_bytes(record, place).samples; });
   job.left = find_left(job);
-  std::string facts;
+  std::string text;
   for (auto const& found : job.communicator.gather(json_text(job.store.network())))
-    if (facts.empty() || facts == "null") facts = found;
-  job.facts = nlohmann::ordered_json::parse(job.communicator.broadcast(facts));
+    if (text.empty() || text == "null") text = found;
+  job.facts = Json::parse(job.communicator.broadcast(text));
   job.communicator.together([&] {
-    if (!job.facts.is_null()) require_facts(job.facts, job.options.journal);
+    for (char const* const name : {"layers", "inputs", "outputs", "edges"}) {
+      auto const& facts = job.facts;
+      if (facts.is_null() || (facts.is_object() && facts.value(name, Json()).is_number_unsigned())) continue;
+      throw InputError(
+          fmt::format("{} does not say how many {} its network has, expected a number", job.options.journal, name));
+    }
   });
   job.report["journal"] = {{"name", job.options.journal},
                            {"samples_found", job.num_samples() - length_of(job.left)},
@@ -389,9 +357,11 @@ BatchRules batch_rules(InferJob const& job) {
   return rules;
 }
 
-/// Plans for the largest batch that this rank can get: an equal share of the samples (all samples if ranks split
-/// neurons), or as many as fit.
-Plan plan_batches(Inference& inference, InferJob const& job, BatchRules& rules) {
+/// Prepares the network and plans for the largest batch that this rank can get: an equal share of the samples (all
+/// samples if ranks split neurons), or as many as fit.
+void prepare_for(InferJob const& job, Prepared& prepared) {
+  auto& rules = prepared.rules = batch_rules(job);
+  prepared.inference = prepare(*job.network, job.engine);
   auto const num_samples = job.num_samples();
   auto const num_shares = rules.schedule == Schedule::together ? 1 : static_cast<SampleIndex>(job.communicator.size());
   auto const share = capped_multiply(num_samples / num_shares / rules.grain + 1, rules.grain);
@@ -400,27 +370,14 @@ Plan plan_batches(Inference& inference, InferJob const& job, BatchRules& rules) 
   auto const most = rules.one_grain ? num_samples : std::min({num_samples, share, fit, enough});
   auto const entries = static_cast<double>(job.samples->num_entries()) * static_cast<double>(most) /
                        static_cast<double>(std::max<SampleIndex>(num_samples, 1));
-  auto const plan = inference.plan({most, static_cast<EdgeOffset>(entries), job.samples->has_one_value()});
-  rules.most = plan.batch;
-  return plan;
-}
-
-void prepare_for(InferJob const& job, Prepared& prepared) {
-  prepared.rules = batch_rules(job);
-  prepared.inference = prepare(*job.network, job.engine);
-  prepared.plan = plan_batches(*prepared.inference, job, prepared.rules);
+  prepared.plan = prepared.inference->plan({most, static_cast<EdgeOffset>(entries), job.samples->has_one_value()});
+  rules.most = prepared.plan.batch;
 }
 
 /// True if neurons may be split where whole layers do not fit the memory of a rank.
 bool may_split(InferJob const& job) {
   bool const is_alone = job.communicator.size() == 1 || job.engine.engine != Engine::varve;
   return job.options.split == "auto" && job.options.schedule.empty() && !is_alone;
-}
-
-/// True if this error is a reason to split neurons: memory is too small, and a smaller batch does not help.
-bool is_reason_to_split(InferJob const& job, Prepared const& prepared, Error const& error) {
-  if (!may_split(job)) return false;
-  return error.kind() == ErrorKind::resource && !(prepared.inference && job.options.named.batch);
 }
 
 /// Prepares whole layers on each rank. False if the memory of some rank is too small and neurons shall be split
@@ -432,7 +389,8 @@ bool prepare_to_share_samples(InferJob& job, Prepared& prepared) {
     try {
       prepare_for(job, prepared);
     } catch (Error const& error) {
-      if (!is_reason_to_split(job, prepared, error)) throw;
+      bool const smaller_batch_helps = prepared.inference && job.options.named.batch;
+      if (!may_split(job) || error.kind() != ErrorKind::resource || smaller_batch_helps) throw;
       lacks_memory = 1;
     }
   });
@@ -554,8 +512,7 @@ int finish_job(InferJob& job, Stopwatch const& total_time) {
   job.communicator.together(require_unchanged_inputs);
   auto outcome = collect(job);
   int exit_code = 0;
-  job.communicator.together([&] {
-    if (!job.communicator.is_root()) return;
+  job.communicator.on_root([&] {
     write_lists(job.options, outcome, job.samples->first_sample());
     write_receipt(job, std::move(outcome.leaves));
     job.report["phases"]["write"] = write_time.seconds();
@@ -577,20 +534,12 @@ bool has_to_stop(InferJob const& job) {
   return (job.splits_neurons() ? job.communicator.max(has_come) : has_come) > 0.0;
 }
 
-Json facts_of(Inference const& inference) {
-  return {{"layers", inference.num_layers()},
-          {"inputs", inference.num_inputs()},
-          {"outputs", inference.num_outputs()},
-          {"edges", inference.num_edges()}};
-}
-
 /// Adds the network to the report and prints what will be run. Throws if standard output cannot be written, so that
 /// nothing is run then.
 void say_start(InferJob& job) {
   job.report["network"] = {{"name", job.network->name()}};
   job.report["network"].update(job.facts);
-  job.communicator.together([&] {
-    if (!job.communicator.is_root()) return;
+  job.communicator.on_root([&] {
     print_start(job.report);
     flush_output();
   });
@@ -614,7 +563,7 @@ void run_left(InferJob& job) {
   Stopwatch const prepare_time;
   Prepared const prepared = prepare_job(job);
   communicator.together([&] {
-    job.facts = facts_of(*prepared.inference);
+    job.facts = shape_facts(*prepared.inference);
     if (job.has_journal()) job.store.begin(job.facts);
   });
   job.report["phases"]["prepare"] = communicator.max(prepare_time.seconds());
@@ -650,7 +599,10 @@ int infer(InferOptions const& options) {
   if (!options.journal.empty()) stop_signal.emplace();
 
   InferJob job{.options = options};
-  open_job(job);
+  job.report.update({{"phases", Json::object()}, {"truth", "none"}});
+  check_files(options.files.roles(), job.communicator);
+  place_ranks(job);
+  open_files(job);
   find_finished(job);
   job.report["phases"]["read"] = total_time.seconds();
 

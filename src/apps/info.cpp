@@ -1,20 +1,13 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "engine/inference.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
 #include "network/analysis.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <memory>
-#include <string>
 
 namespace varve {
 namespace {
@@ -58,6 +51,12 @@ Json describe_network(std::string const& name, NetworkAnalysis const& network) {
           {"unread_inputs", network.num_unread_inputs},
           {"dead_samples_stay_dead", network.keeps_zero},
           {"per_layer", layers}};
+}
+
+/// Prints everything if --json asks for it; returns if it does.
+bool is_printed_as_json(InfoOptions const& options, Json const& json) {
+  if (options.as_json) fmt::print("{}\n", json_text(json, 2));
+  return options.as_json;
 }
 
 /// One line per run of layers that look alike.
@@ -117,14 +116,11 @@ int info_plan(NetworkSource const& network, InfoOptions const& options) {
                {"choices", choices}};
   if (plan.stream) json["stream"] = to_text(*plan.stream);
   add_rewrites(json, plan);
-  if (options.as_json) {
-    fmt::print("{}\n", json_text(json, 2));
-  } else {
-    print_reductions(json.value("reductions", Json()));
-    print_lines({"{edge_order/description}",
-                 "{weight_bytes:B} of weights on {backend} ({device}), in {precision} precision", "{stream}"},
-                json);
-  }
+  if (is_printed_as_json(options, json)) return 0;
+  print_reductions(json.value("reductions", Json()));
+  print_lines({"{edge_order/description}",
+               "{weight_bytes:B} of weights on {backend} ({device}), in {precision} precision", "{stream}"},
+              json);
   return 0;
 }
 
@@ -134,10 +130,7 @@ int info_network(InfoOptions const& options) {
   auto const network = analyse(*source);
   require_unchanged_inputs();
   auto json = describe_network(source->name(), network);
-  if (options.as_json) {
-    fmt::print("{}\n", json_text(json, 2));
-    return 0;
-  }
+  if (is_printed_as_json(options, json)) return 0;
   json["fate"] = network.keeps_zero ? "stay dead" : "can be revived by a layer";
   print_lines({"{name}: network of {layers} layers, {inputs} inputs, {outputs} outputs, {edges} edges "
                "({degree/mean:.1f} per neuron)",
@@ -178,18 +171,14 @@ int info_samples(InfoOptions const& options) {
                {"density", density},
                {"equal_values", matrix.values.size() == 1}};
   json.update(answers);
-  if (options.as_json) {
-    fmt::print("{}\n", json_text(json, 2));
-    return 0;
-  }
+  if (is_printed_as_json(options, json)) return 0;
   json["percent"] = 100.0 * density;
   json["equal"] = matrix.values.size() == 1 ? ", all of one value" : "";
   if (answers.contains("largest_label"))
     json["labels"] =
         answers["largest_label"].is_null() ? "labels of no sample" : line_of("labels 0 to {largest_label}", json);
-  if (answers.contains("targets"))
-    json["wanted"] =
-        line_of(json.contains("labels") ? ", targets of {targets} outputs" : "targets of {targets} outputs", json);
+  json["wanted"] =
+      line_of(json.contains("labels") ? ", targets of {targets} outputs" : "targets of {targets} outputs", json);
   print_lines({"{name}: {samples} samples of {neurons} neurons, {entries} entries ({percent:.2f} % filled{equal})",
                "[{labels}][{wanted}]"},
               json);

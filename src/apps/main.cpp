@@ -1,13 +1,10 @@
 #include "apps/command.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
-#include <string>
 
 namespace {
 

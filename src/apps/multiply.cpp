@@ -1,38 +1,21 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
-#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "core/types.hpp"
-#include "distribute/ranks.hpp"
-#include "distribute/record_store.hpp"
 #include "distribute/shared_product.hpp"
 #include "io/checksum.hpp"
 #include "io/dense_file.hpp"
-#include "io/file_roles.hpp"
 #include "io/input_files.hpp"
 #include "io/json_text.hpp"
 #include "io/matrix_block.hpp"
 #include "io/output_file.hpp"
 #include "products/product_engine.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstdint>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -67,11 +50,6 @@ Exit codes: 0 success; 2 wrong usage; 3 bad input, also a number too large for t
 output that cannot be written; 5 stopped by a signal, and the same command continues from the journal.
 Example:
   varve multiply A.safetensors B.safetensors --transpose b --output C.safetensors --report report.json)";
-
-nlohmann::ordered_json identity_of(std::string const& matrix) {
-  if (matrix.empty()) return nullptr;
-  return fmt::format("{:016x}", file_checksum(matrix));
-}
 
 /// Adds the options to the subcommand.
 void add_options(CLI::App& command, MultiplyOptions& options) {
@@ -122,24 +100,29 @@ void require_valid(MultiplyOptions const& options) {
 }
 
 /// What the bits of a tile depend on, for journals.
-nlohmann::ordered_json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
-  nlohmann::ordered_json run = {{"command", "multiply"},
-                                {"A", identity_of(options.a)},
-                                {"B", identity_of(options.b)},
-                                {"C0", identity_of(options.added)},
-                                {"transpose A", options.transposes('a')},
-                                {"transpose B", options.transposes('b')},
-                                {"alpha", options.alpha},
-                                {"beta", options.beta.value_or(1.0)},
-                                {"precision", options.precision},
-                                {"tile", tile}};
+Json describe_run(MultiplyOptions const& options, std::uint64_t tile) {
+  auto const identity_of = [](std::string const& matrix) {
+    return matrix.empty() ? Json() : Json(fmt::format("{:016x}", file_checksum(matrix)));
+  };
+  Json run = {{"command", "multiply"},
+              {"A", identity_of(options.a)},
+              {"B", identity_of(options.b)},
+              {"C0", identity_of(options.added)},
+              {"transpose A", options.transposes('a')},
+              {"transpose B", options.transposes('b')},
+              {"alpha", options.alpha},
+              {"beta", options.beta.value_or(1.0)},
+              {"precision", options.precision},
+              {"tile", tile}};
   if (options.product != "own") run["product"] = options.product;
   return run;
 }
 
-double sum(Json const& ranks, char const* name) {
-  return std::accumulate(ranks.begin(), ranks.end(), 0.0,
-                         [&](double total, Json const& rank) { return total + rank.at(name).get<double>(); });
+/// The sum over the ranks of what each has at this place: "/tile_cache/bytes/peers".
+double sum(Json const& ranks, char const* place) {
+  return std::accumulate(ranks.begin(), ranks.end(), 0.0, [&](double total, Json const& rank) {
+    return total + rank.at(Json::json_pointer(place)).get<double>();
+  });
 }
 
 /// A tile is a hit of the rank's own device, of another device of its machine, or comes from host memory or a file.
@@ -161,24 +144,21 @@ Json cache_of(ProductTraffic const& traffic, std::vector<TilePeer> const& other_
 
 /// What devices copied from each other, and which do not.
 void print_peers(Json const& ranks) {
-  Json all = {{"tiles", 0U}, {"bytes", 0.0}, {"seconds", 0.0}};
-  std::size_t num_peers = 0;
+  bool has_peers = false;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    auto const& cache = ranks[rank].at("tile_cache");
-    all["tiles"] = all["tiles"].get<std::uint64_t>() + cache["tiles"]["peers"].get<std::uint64_t>();
-    all["bytes"] = all["bytes"].get<double>() + cache["bytes"]["peers"].get<double>();
-    all["seconds"] = all["seconds"].get<double>() + cache["peer_wait_seconds"].get<double>();
-    num_peers += cache["peers"].size();
-    for (auto peer : cache["peers"]) {
+    for (auto peer : ranks[rank].at("tile_cache")["peers"]) {
+      has_peers = true;
       peer["own"] = rank;
       print_lines({"peers     rank {own} copies no tiles from rank {rank}: {obstacle}"}, peer);
     }
   }
-  if (num_peers == 0) return;
+  if (!has_peers) return;
   print_lines(
       {"peers     {tiles} tiles, {bytes:B} of what was brought, copied from devices of other ranks; {seconds:s} "
        "waited for them"},
-      all);
+      {{"tiles", sum(ranks, "/tile_cache/tiles/peers")},
+       {"bytes", sum(ranks, "/tile_cache/bytes/peers")},
+       {"seconds", sum(ranks, "/tile_cache/peer_wait_seconds")}});
 }
 
 /// The events of a rank.
@@ -231,10 +211,6 @@ private:
       tiles_.shape = shape_of_product();
       if (ranks_.is_root()) options_.files.require_writable();
     });
-    require_same_matrices();
-  }
-
-  void require_same_matrices() {
     auto const& shape = tiles_.shape;
     require_same_inputs(ranks_,
                         {{"the number of rows of C", shape.rows},
@@ -320,8 +296,8 @@ private:
     std::vector<std::string> tasks;
     for (auto const& rank : ranks) tasks.push_back(rank["tasks"].dump());
     if (tasks.size() > 1) shown["shares"] = list_of(tasks);
-    shown["brought"] = sum(ranks, "brought_bytes");
-    shown["uncached"] = sum(ranks, "bytes_without_cache");
+    shown["brought"] = sum(ranks, "/brought_bytes");
+    shown["uncached"] = sum(ranks, "/bytes_without_cache");
     if (num_found_ == 0) {
       shown["least"] = report_["memory"]["least_traffic_bytes"];
       shown["rate"] = report_["fma"].get<double>() / run_seconds_;
@@ -391,8 +367,7 @@ private:
     auto const& shape = tiles_.shape;
     auto const precision = sizeof(Scalar) == 4 ? Precision::single_precision : Precision::double_precision;
     std::string place;
-    ranks_.together([&] {
-      if (!ranks_.is_root()) return;
+    ranks_.on_root([&] {
       output_.emplace(options_.output, shape.rows, shape.columns, precision);
       place = output_->place();
     });
@@ -404,21 +379,10 @@ private:
     is_output_open_ = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{output_ ? 1U : 0U}})) == 1;
   }
 
-  void commit_output() {
-    ranks_.together([&] {
-      if (output_ && !ranks_.is_root()) output_->finish();
-    });
-    ranks_.together([&] {
-      if (output_ && ranks_.is_root()) output_->commit(hash_);
-    });
-  }
-
   void make_engine() {
-    ProductInputs<Scalar> inputs;
-    inputs.a = [this](MatrixBlock const& block, Scalar* values) { a_->read(block, values); };
-    inputs.b = [this](MatrixBlock const& block, Scalar* values) { b_->read(block, values); };
-    inputs.transpose_a = options_.transposes('a');
-    inputs.transpose_b = options_.transposes('b');
+    ProductInputs<Scalar> const inputs{[this](MatrixBlock const& block, Scalar* values) { a_->read(block, values); },
+                                       [this](MatrixBlock const& block, Scalar* values) { b_->read(block, values); },
+                                       options_.transposes('a'), options_.transposes('b')};
     auto const way = options_.product == "library" ? ProductWay::library : ProductWay::own;
     try {
       engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, tiles_, memory_limit_, inputs, way);
@@ -441,8 +405,7 @@ private:
     auto const num_lanes = std::ranges::min(ranks_.gather_everywhere({std::uint64_t{engine_->memory().num_lanes}}));
     if (order.band > 0) run_length_ = std::min(max_in_run, order.stays ? order.band : std::size_t{num_lanes});
     num_tasks_ = num_found_ + left_.size();
-    ranks_.together([&] {
-      if (!ranks_.is_root()) return;
+    ranks_.on_root([&] {
       begin_report();
       print_head();
       flush_output();
@@ -509,12 +472,16 @@ private:
 
   /// Writes the output, the report and the last lines.
   void finish() {
-    ranks_.together([&] { require_unchanged_inputs(); });
+    ranks_.together(require_unchanged_inputs);
     if (store_) write_stored();
     hash_ = ranks_.sum(hash_);
-    commit_output();
     ranks_.together([&] {
-      if (!ranks_.is_root()) return;
+      if (output_ && !ranks_.is_root()) output_->finish();
+    });
+    ranks_.on_root([&] {
+      if (output_) output_->commit(hash_);
+    });
+    ranks_.on_root([&] {
       end_report();
       if (!options_.report.empty()) write_report(options_.report, report_);
       print_result(); // last: a failure to print loses no output

@@ -1,6 +1,5 @@
 #include "apps/options.hpp"
 
-#include "apps/standard_streams.hpp"
 #include "core/backend.hpp"
 #include "core/error.hpp"
 #include "core/runtime.hpp"
@@ -11,7 +10,6 @@
 #include "io/output_file.hpp"
 #include "io/sample_file.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -38,6 +36,13 @@ CLI::Validator known_as(std::string const& text) {
 
 EngineOption const& engine_option(std::string const& name) {
   return *std::ranges::find_if(engine_options(), [&](EngineOption const& one) { return one.name == name; });
+}
+
+/// Adds one of the engine's named options.
+void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
+                       std::string const& condition = "") {
+  auto const& one = engine_option(name);
+  group.add("--" + name, options.named.*one.value, condition + one.help, known(one.names()));
 }
 
 template <class Value>
@@ -72,24 +77,6 @@ void add_files(CLI::App& command, InferOptions& options) {
           files, "--receipt", options.receipt, Content::json,
           "write digests of the network, of all samples and of their last activations, with which varve audit checks "
           "the run by computing some samples again");
-}
-
-void add_memory_limits(CLI::App& command, InferOptions& options) {
-  add_batch(command, options);
-  OptionGroup(command, "Memory")
-      .add_keys("--memory",
-                {memory_key("device", options.memory.device_memory_limit,
-                            "of the device, for weights and samples; weights that do not fit are streamed to the "
-                            "device (default: nine tenths of what is free)"),
-                 memory_key("weights", options.memory.device_weight_limit,
-                            "part of that for weights (default: what a batch leaves; for streamed weights a part of "
-                            "that)"),
-                 memory_key("host", options.memory.memory_limit,
-                            "of the host, for encoded weights waiting to be streamed; the rest are read again each "
-                            "pass. On CPU backends: the limit for everything"),
-                 memory_key("input", options.input_memory,
-                            "of the host, for samples being read (default: an eighth of what is available)")},
-                "limits in GiB:");
 }
 
 } // namespace
@@ -142,9 +129,7 @@ void check_files(FileRoles const& files, Communicator const& ranks) {
 void resume(RecordStore& store, Communicator const& ranks, std::function<Json()> const& describe,
             RecordStore::RangeOf const& range_of) {
   std::string run;
-  ranks.together([&] {
-    if (ranks.is_root()) run = json_text(describe());
-  });
+  ranks.on_root([&] { run = json_text(describe()); });
   run = ranks.broadcast(run);
   ranks.together([&] { store.resume(Json::parse(run), range_of); });
 }
@@ -155,6 +140,29 @@ AnswerFiles with_own_answers(AnswerFiles files) {
   if (files.labels.empty() && header.has_labels) files.labels = files.samples;
   if (files.targets.empty() && header.num_targets) files.targets = files.samples;
   return files;
+}
+
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss const& loss) {
+  AnsweredSamples read;
+  read.samples = open_samples(files.samples, network.num_inputs());
+  if (read.samples.num_samples() == 0) throw InputError(files.samples + " holds no samples");
+  read.files.samples = files.samples;
+  SampleRange const range{read.samples.first_sample, read.samples.first_sample + read.samples.num_samples()};
+  auto const targets = with_own_answers(files).targets;
+  bool const takes_own = entry_of(loss).takes_targets && files.labels.empty();
+  if (!files.targets.empty() || (takes_own && !targets.empty())) {
+    if (!files.labels.empty()) throw UsageError("samples have labels or targets, not both");
+    read.files.targets = targets;
+    auto const reader = open_targets(read.files.targets, network.num_outputs(), range, OtherSamples::refused);
+    read.answers.values = to_set(reader->read(0, reader->num_samples())).matrix;
+    require_targets(read.answers.values, loss, read.files.targets, range.first);
+    return read;
+  }
+  read.files.labels = files.labels.empty() ? files.samples : files.labels;
+  auto labels = open_labels(read.files.labels, range, OtherSamples::refused);
+  require_classes(labels, loss.num_classes(network.num_outputs()), read.files.labels);
+  read.answers.labels = std::move(labels.classes);
+  return read;
 }
 
 SampleRange range_of(SampleReader const& samples) {
@@ -274,12 +282,6 @@ void add_network_in_text(CLI::App& command, ChallengeOptions& options) {
                 "what a network or samples in text do not say; the challenge's networks have defaults:");
 }
 
-void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
-                       std::string const& condition) {
-  auto const& one = engine_option(name);
-  group.add("--" + name, options.named.*one.value, condition + one.help, known(one.names()));
-}
-
 OptionKey engine_key(ComputingOptions& options, std::string const& name) {
   auto const& one = engine_option(name);
   auto key = text_key(name, options.named.*one.value, fmt::format("{}", fmt::join(one.names(), "|")), one.help);
@@ -291,12 +293,6 @@ void add_computing_options(CLI::App& command, ComputingOptions& options, std::st
   add_backend(command, options.backend, condition);
   add_precision(OptionGroup(command), options.precision, condition);
   add_engine_option(OptionGroup(command, "Arithmetic"), options, "reductions", condition);
-}
-
-void add_batch(CLI::App& command, ComputingOptions& options) {
-  OptionGroup(command, "Memory")
-      .add("--batch", options.named.batch, "samples at a time (default: as many as fit and suit the speed of the rank)",
-           above_zero());
 }
 
 void add_options(Json& report, ComputingOptions const& options) {
@@ -341,7 +337,22 @@ void add_infer_options(CLI::App& command, InferOptions& options) {
 
 void add_run_options(CLI::App& command, InferOptions& options) {
   add_computing_options(command, options);
-  add_memory_limits(command, options);
+  OptionGroup const memory(command, "Memory");
+  memory.add("--batch", options.named.batch,
+             "samples at a time (default: as many as fit and suit the speed of the rank)", above_zero());
+  memory.add_keys("--memory",
+                  {memory_key("device", options.memory.device_memory_limit,
+                              "of the device, for weights and samples; weights that do not fit are streamed to the "
+                              "device (default: nine tenths of what is free)"),
+                   memory_key("weights", options.memory.device_weight_limit,
+                              "part of that for weights (default: what a batch leaves; for streamed weights a part of "
+                              "that)"),
+                   memory_key("host", options.memory.memory_limit,
+                              "of the host, for encoded weights waiting to be streamed; the rest are read again each "
+                              "pass. On CPU backends: the limit for everything"),
+                   memory_key("input", options.input_memory,
+                              "of the host, for samples being read (default: an eighth of what is available)")},
+                  "limits in GiB:");
 }
 
 InferenceOptions engine_options(InferOptions const& options) {

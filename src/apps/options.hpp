@@ -10,6 +10,7 @@
 #include "io/file_roles.hpp"
 #include "io/sample_reader.hpp"
 #include "library/engine_options.hpp"
+#include "network/loss.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -70,6 +71,18 @@ struct AnswerFiles {
 
 /// The same, with the file of the samples for answers that are not named and that it holds.
 AnswerFiles with_own_answers(AnswerFiles files);
+
+/// Samples with their answers, and the files that hold them: either `labels` or `targets` has a name.
+struct AnsweredSamples {
+  SampleSet samples;
+  Answers answers;
+  AnswerFiles files;
+};
+
+/// Reads samples and their answers: targets, if a file of them is named or if the loss takes them and the file of
+/// the samples has some; else labels. Throws InputError if a file is broken, lacks answers, or holds no samples;
+/// UsageError if labels and targets are named.
+AnsweredSamples read_answered_samples(AnswerFiles const& files, Network const& network, Loss const& loss);
 
 /// The numbers of the samples that a reader gives, from 0.
 SampleRange range_of(SampleReader const& samples);
@@ -189,13 +202,8 @@ struct ComputingOptions {
 /// Adds --backend, --precision and --reductions. `condition`: what the help says before each, such as "with --plan: ".
 void add_computing_options(CLI::App& command, ComputingOptions& options, std::string const& condition = "");
 
-/// One of the engine's named options, as an option or as a key of --tuning.
-void add_engine_option(OptionGroup const& group, ComputingOptions& options, std::string const& name,
-                       std::string const& condition = "");
+/// One of the engine's named options as a key of --tuning.
 OptionKey engine_key(ComputingOptions& options, std::string const& name);
-
-/// Adds --batch.
-void add_batch(CLI::App& command, ComputingOptions& options);
 
 /// Adds precision and the engine's options to a report or record, by their keys.
 void add_options(Json& report, ComputingOptions const& options);

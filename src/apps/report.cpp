@@ -7,13 +7,19 @@
 #include "io/json_text.hpp"
 #include "io/output_file.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <optional>
 
@@ -97,6 +103,13 @@ void print_lines(std::vector<std::string_view> const& patterns, Json const& fact
 
 std::string list_of(std::vector<std::string> const& texts) { return fmt::format("{}", fmt::join(texts, ", ")); }
 
+std::string list_of_first(std::size_t most, std::vector<std::size_t> numbers, std::size_t added) {
+  bool const are_more = numbers.size() > most;
+  numbers.resize(std::min(most, numbers.size()));
+  for (auto& number : numbers) number += added;
+  return fmt::format("{}{}", fmt::join(numbers, ", "), are_more ? ", ..." : "");
+}
+
 void add_devices(Json& report, std::vector<RankDevice> const& ranks) {
   report["ranks"] = ranks.size();
   for (auto const& rank : ranks) {
@@ -170,6 +183,55 @@ std::string readable_seconds(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
   if (seconds < 1.0) return fmt::format("{:.3g} ms", seconds * 1e3);
   return fmt::format("{:.3g} s", seconds);
+}
+
+void open_missing_streams() {
+  for (int const number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
+    // open() returns the lowest free descriptor, which is this one. Reading from a folder fails, and so does writing to
+    // a descriptor opened for reading.
+    static_cast<void>(number == STDIN_FILENO ? open("/", O_RDONLY | O_DIRECTORY) : open("/dev/null", O_RDONLY));
+  }
+}
+
+void say(std::string const& sentence) {
+  std::fputs((sentence + "\n").c_str(), stderr);
+  std::fflush(stderr);
+}
+
+std::string failure_of_output() {
+  int const status = std::fflush(stdout);
+  int const error = errno;
+  if (status != 0) return fmt::format("standard output cannot be written: {}", std::strerror(error));
+  if (std::ferror(stdout) != 0) return "standard output cannot be written";
+  return {};
+}
+
+Progress terminal_progress(std::string const& what) {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [what](std::size_t done, std::size_t total) {
+    constexpr std::size_t width = 40;
+    std::size_t const filled = total == 0 ? width : done * width / total;
+    fmt::print(stderr, "\r{} [{:=<{}}{:{}}] {}/{}", what, "", filled, "", width - filled, done, total);
+    if (done == total) fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  };
+}
+
+void flush_output() {
+  if (auto const failure = failure_of_output(); !failure.empty()) throw ResourceError(failure);
+}
+
+int exit_code_of_streams(int exit_code) {
+  constexpr int not_written = static_cast<int>(ErrorKind::resource);
+  bool const has_spoken = exit_code > 1; // an error was printed already, about standard output if that failed earlier
+  auto failure = failure_of_output();
+  // Some file systems report a full disk only when a file is closed.
+  int const copy = failure.empty() ? dup(STDOUT_FILENO) : -1;
+  if (copy >= 0 && close(copy) != 0)
+    failure = fmt::format("standard output cannot be written: {}", std::strerror(errno));
+  if (!failure.empty() && !has_spoken) say("varve: " + failure);
+  return !failure.empty() || std::ferror(stderr) != 0 ? not_written : exit_code;
 }
 
 } // namespace varve

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "distribute/ranks.hpp"
+#include "io/challenge.hpp"
 #include "plan/plan.hpp"
 
 #include <nlohmann/json.hpp>
@@ -29,6 +30,18 @@ void print_lines(std::vector<std::string_view> const& patterns, Json const& fact
 /// Texts with ", " between them.
 std::string list_of(std::vector<std::string> const& texts);
 
+/// The first numbers, each plus `added`, with ", " between them; "..." stands for the others.
+std::string list_of_first(std::size_t most, std::vector<std::size_t> numbers, std::size_t added = 0);
+
+/// The numbers of layers, inputs, outputs and edges of a network or of an inference.
+template <class Network>
+Json shape_facts(Network const& network) {
+  return {{"layers", network.num_layers()},
+          {"inputs", network.num_inputs()},
+          {"outputs", network.num_outputs()},
+          {"edges", network.num_edges()}};
+}
+
 /// Adds the number of ranks and their devices and hosts.
 void add_devices(Json& report, std::vector<RankDevice> const& ranks);
 
@@ -53,5 +66,25 @@ void write_report(std::string const& path, Json const& report);
 
 /// Seconds with three digits and a fitting unit: "12.3 ms", "4.56 s".
 std::string readable_seconds(double seconds);
+
+/// Opens standard input, output and error if they are closed, so that no file of ours gets their descriptors and
+/// receives what is printed. Reading or writing such a stream remains an error. Call it first in main.
+void open_missing_streams();
+
+/// Prints one line on standard error. Never throws: exit_code_of_streams() notices a failed write.
+void say(std::string const& sentence);
+
+/// A progress bar on standard error, labelled `what`; empty if standard error is not a terminal.
+Progress terminal_progress(std::string const& what);
+
+/// Flushes standard output. Throws ResourceError if it cannot be written.
+void flush_output();
+
+/// A sentence that says why standard output failed; empty if it did not.
+std::string failure_of_output();
+
+/// Flushes the streams for the last time. Returns 4 if standard output or standard error could not be written (and
+/// reports it if possible), else `exit_code`.
+int exit_code_of_streams(int exit_code);
 
 } // namespace varve

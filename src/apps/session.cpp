@@ -1,8 +1,5 @@
 #include "apps/command.hpp"
 
-#include "apps/command_line.hpp"
-#include "apps/options.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/host.hpp"
 #include "core/printable.hpp"
@@ -11,18 +8,9 @@
 #include "io/open.hpp"
 #include "io/output_file.hpp"
 
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <exception>
-#include <span>
 #include <sstream>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -40,11 +28,9 @@ Examples:
   varve verify --network net.safetensors --input images.safetensors --result alive.tsv --exact)";
 
 std::string version_text() {
-  std::string backends;
-  for (Backend const backend : compiled_backends()) backends += (backends.empty() ? "" : ", ") + to_string(backend);
   return fmt::format("varve {} (numerics {}, commit {}, {}, {}, Kokkos {}, backends: {})", provenance.version,
                      kNumerics, provenance.git_commit, provenance.compiler, provenance.build_type,
-                     provenance.kokkos_version, backends);
+                     provenance.kokkos_version, compiled_backend_names());
 }
 
 int fail(int exit_code, std::string const& sentence, bool speaks) {
@@ -97,7 +83,7 @@ void declare(CLI::App& command_line, Action& action) {
   add_help(command_line);
   command_line.set_version_flag("--version", version_text());
   auto const print_document = [&command_line](std::string const& kind) {
-    auto text = document(kind, command_line, std::string(provenance.version));
+    auto text = document(kind, command_line);
     text.pop_back(); // the newline that printing adds
     throw CLI::CallForVersion(text, 0);
   };
@@ -109,21 +95,6 @@ void declare(CLI::App& command_line, Action& action) {
   for (auto const add : all_commands) add(command_line, action);
   require_plain_values(command_line);
 }
-
-/// Restores a limit of this process that a command lowers for itself (limit_memory_to_available).
-class KeptLimit {
-public:
-  KeptLimit() : is_known_(getrlimit(RLIMIT_DATA, &before_) == 0) {}
-  ~KeptLimit() {
-    if (is_known_) setrlimit(RLIMIT_DATA, &before_);
-  }
-  KeptLimit(KeptLimit const&) = delete;
-  KeptLimit& operator=(KeptLimit const&) = delete;
-
-private:
-  rlimit before_{};
-  bool is_known_ = false;
-};
 
 } // namespace
 
@@ -148,7 +119,6 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
   if (communicator.size() > 1 && !action.is_parallel) {
     throw UsageError(fmt::format("varve {} runs as one rank", command_line.get_subcommands().front()->get_name()));
   }
-  KeptLimit const memory;
   communicator.together([&] {
     if (action.uses_devices) {
       if (!devices_) {

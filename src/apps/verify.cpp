@@ -1,29 +1,17 @@
 #include "apps/command.hpp"
-#include "apps/options.hpp"
-#include "apps/report.hpp"
-#include "apps/standard_streams.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
-#include "core/runtime.hpp"
 #include "core/stopwatch.hpp"
 #include "io/categories.hpp"
 #include "io/input_files.hpp"
 #include "io/open.hpp"
 #include "io/sample_file.hpp"
-#include "io/sample_reader.hpp"
 #include "network/layer_memory.hpp"
 #include "reference/infer.hpp"
 #include "reference/verdict.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 namespace varve {
 namespace {
@@ -107,16 +95,17 @@ struct RowDistance {
 };
 
 RowDistance distance_of(SparseMatrix const& truth, SparseMatrix const& found, std::size_t row) {
-  std::vector<double> values(truth.num_columns);
-  RowDistance distance;
+  auto const values_of = [&](SparseMatrix const& matrix) {
+    std::vector<double> values(truth.num_columns);
+    for (EdgeOffset entry = matrix.row_pointers[row]; entry < matrix.row_pointers[row + 1]; ++entry)
+      values[matrix.column_indices[entry]] = matrix.value(entry);
+    return values;
+  };
+  auto const values = values_of(truth);
+  auto const others = values_of(found);
   double largest = 0.0;
-  for (EdgeOffset entry = truth.row_pointers[row]; entry < truth.row_pointers[row + 1]; ++entry) {
-    values[truth.column_indices[entry]] = truth.value(entry);
-    largest = std::max(largest, std::abs(truth.value(entry)));
-  }
-  std::vector<double> others(truth.num_columns);
-  for (EdgeOffset entry = found.row_pointers[row]; entry < found.row_pointers[row + 1]; ++entry)
-    others[found.column_indices[entry]] = found.value(entry);
+  for (double const value : values) largest = std::max(largest, std::abs(value));
+  RowDistance distance;
   for (std::size_t neuron = 0; neuron < values.size(); ++neuron) {
     distance.other_nonzeros |= (values[neuron] == 0.0) != (others[neuron] == 0.0);
     if (values[neuron] != others[neuron])
@@ -214,15 +203,6 @@ struct VerifyOptions {
 
 char const* word_for(bool is_alive) { return is_alive ? "alive" : "dead"; }
 
-/// The given rows of a set, numbered from 0.
-SampleSet rows_of_set(SampleSet const& samples, std::vector<std::size_t> const& rows) {
-  SampleSet some;
-  some.matrix.num_columns = samples.num_neurons();
-  for (std::size_t const row : rows) append_rows(some, samples_of(samples, row, row + 1));
-  some.first_sample = 0;
-  return some;
-}
-
 /// Adds the samples that are not certain in double, with their categories from plain loops.
 void add_near_ties(NetworkSource const& network, SampleSet const& samples, Verdicts const& truth,
                    Comparison& comparison) {
@@ -230,7 +210,10 @@ void add_near_ties(NetworkSource const& network, SampleSet const& samples, Verdi
   for (std::size_t row = 0; row < truth.of_samples.size(); ++row)
     if (!truth.of_samples[row].is_certain_in_double) rows.push_back(row);
   if (rows.empty()) return;
-  auto const some = rows_of_set(samples, rows);
+  SampleSet some;
+  some.matrix.num_columns = samples.num_neurons();
+  for (std::size_t const row : rows) append_rows(some, samples_of(samples, row, row + 1));
+  some.first_sample = 0;
   auto const in_float = categories(infer<float>(network, some));
   auto const in_double = categories(infer<double>(network, some));
   for (std::size_t i = 0; i < rows.size(); ++i) {

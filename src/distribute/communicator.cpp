@@ -108,16 +108,6 @@ bool wait(MPI_Request& request, std::function<bool()> const& is_over) {
   return true;
 }
 
-/// Runs `work` and returns its error on this rank, if any.
-std::optional<Error> error_in(std::function<void()> const& work) {
-  try {
-    work();
-    return std::nullopt;
-  } catch (std::exception const& failure) {
-    return error_of(failure);
-  }
-}
-
 } // namespace
 
 bool mpi_runs() {
@@ -167,7 +157,12 @@ void ParallelEnvironment::set_failure_handler(std::function<void(Error const&)> 
 
 void Communicator::together(std::function<void()> const& work) const {
   if (size_ == 1) return work();
-  auto const error = error_in(work);
+  std::optional<Error> error; // of this rank
+  try {
+    work();
+  } catch (std::exception const& failure) {
+    error = error_of(failure);
+  }
   int const mine = error ? rank_ : size_;
   int failed = size_;
   MPI_Request request = MPI_REQUEST_NULL;
@@ -239,13 +234,6 @@ std::vector<List> gather_lists(List const& list, int rank, int size) {
   return lists;
 }
 
-template <class List>
-List joined(std::vector<List> const& lists) {
-  List all;
-  for (auto const& list : lists) all.insert(all.end(), list.begin(), list.end());
-  return all;
-}
-
 /// One item of gather_in_order.
 struct Item {
   std::uint64_t key = 0;
@@ -260,18 +248,10 @@ std::vector<std::string> Communicator::gather(std::string const& text) const {
 }
 
 std::vector<std::uint64_t> Communicator::gather_everywhere(std::vector<std::uint64_t> const& numbers) const {
-  auto const all = joined(gather_lists(numbers, rank_, size_));
+  std::vector<std::uint64_t> all;
+  for (auto const& list : gather_lists(numbers, rank_, size_)) all.insert(all.end(), list.begin(), list.end());
   for (int target = 1; target < size_ && is_root(); ++target) send(all, target);
   return is_root() ? all : receive<std::vector<std::uint64_t>>(0);
-}
-
-std::vector<std::string> Communicator::gather_texts_everywhere(std::string const& text) const {
-  auto const lengths = gather_everywhere({std::uint64_t{text.size()}});
-  auto const all = broadcast(joined(gather(text)));
-  std::vector<std::string> texts;
-  std::size_t first = 0;
-  for (auto const length : lengths) first += texts.emplace_back(all.substr(first, length)).size();
-  return texts;
 }
 
 std::string Communicator::broadcast(std::string text) const {

@@ -61,15 +61,19 @@ public:
   /// reports its error and aborts all ranks. Waiting ranks sleep, so that the others have the processors.
   void together(std::function<void()> const& work) const;
 
+  /// The same for work of rank 0 alone.
+  void on_root(std::function<void()> const& work) const {
+    together(is_root() ? work : [] {});
+  }
+
   std::uint64_t sum(std::uint64_t number) const;
   double max(double number) const;
 
   /// Gathers the texts of all ranks on rank 0, in rank order; other ranks get an empty list.
   std::vector<std::string> gather(std::string const& text) const;
 
-  /// Gathers the numbers, or the texts, of all ranks on every rank, in rank order.
+  /// Gathers the numbers of all ranks on every rank, in rank order.
   std::vector<std::uint64_t> gather_everywhere(std::vector<std::uint64_t> const& numbers) const;
-  std::vector<std::string> gather_texts_everywhere(std::string const& text) const;
 
   /// Returns the text of rank 0 on every rank.
   std::string broadcast(std::string text) const;

@@ -116,17 +116,12 @@ public:
 
   void gather_parts(std::byte* parts, std::vector<std::size_t> const& sizes) override {
     std::vector<int> counts;
-    std::vector<int> places;
-    std::size_t place = 0;
-    for (auto const size : sizes) {
-      counts.push_back(static_cast<int>(size / granularity));
-      places.push_back(static_cast<int>(place / granularity));
-      place += size;
-    }
-    if (place / granularity > std::numeric_limits<int>::max()) {
-      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", place));
-    }
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places.data(), unit_, ranks_);
+    for (auto const size : sizes) counts.push_back(static_cast<int>(size / granularity));
+    auto const bytes = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+    if (bytes / granularity > std::numeric_limits<int>::max())
+      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", bytes));
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places_of(counts).first.data(), unit_,
+                   ranks_);
   }
 
 private:

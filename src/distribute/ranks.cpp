@@ -133,9 +133,9 @@ void require_own_devices(std::vector<RankDevice> const& devices) {
   auto const ranks = first_repeated(identities);
   if (!ranks) return;
   auto const& shared = devices[ranks->second];
-  throw ResourceError("ranks " + std::to_string(ranks->first) + " and " + std::to_string(ranks->second) + " on " +
-                      shared.host + " would share " + shared.device +
-                      "; start as many ranks as there are devices, or add --tuning share-devices=on");
+  throw ResourceError(fmt::format("ranks {} and {} on {} would share {}; start as many ranks as there are devices, or "
+                                  "add --tuning share-devices=on",
+                                  ranks->first, ranks->second, shared.host, shared.device));
 }
 
 RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices) {

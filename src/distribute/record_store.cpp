@@ -20,7 +20,6 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -49,12 +48,9 @@ fs::path journal_of_rank(fs::path const& path, int rank) {
 /// The rank in a file name: 3 for FILE.3; nullopt for other names.
 std::optional<int> rank_of_file(fs::path const& path, std::string const& file) {
   auto const begin = path.filename().string() + ".";
-  if (!file.starts_with(begin)) return std::nullopt;
-  auto const number = std::string_view(file).substr(begin.size());
   int rank = 0;
-  auto const [next, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
-  bool const is_rank = error == std::errc() && next == number.data() + number.size() && rank > 0;
-  return is_rank && journal_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
+  if (file.starts_with(begin)) std::from_chars(file.data() + begin.size(), file.data() + file.size(), rank);
+  return rank > 0 && journal_of_rank(path, rank).filename() == file ? std::optional(rank) : std::nullopt;
 }
 
 /// The ranks beyond this job's whose files this rank reads: every num_ranks-th one.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <span>
 #include <utility>
 
 namespace varve {
@@ -19,121 +20,46 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie in memory");
 
-/// Calls number() or list() of a stream for each part of a batch, in the order in which they are stored.
-template <class Batch, class Stream>
-void for_each_part(Batch& batch, Stream& stream) {
-  stream.number(batch.samples.first);
-  stream.number(batch.samples.second);
-  stream.number(batch.activation_hash);
-  stream.number(batch.live_edges);
-  stream.list(batch.live_samples);
-  stream.list(batch.predictions);
-  stream.number(batch.activations.first_sample);
-  stream.number(batch.activations.matrix.num_rows);
-  stream.number(batch.activations.matrix.num_columns);
-  stream.list(batch.activations.matrix.row_pointers);
-  stream.list(batch.activations.matrix.column_indices);
-  stream.list(batch.activations.matrix.values);
-  stream.last_list(batch.leaves);
+/// Calls number(), list() or last_list() for each part of a batch, in the order in which they are stored.
+template <class Batch, class Number, class List, class LastList>
+void for_each_part(Batch& batch, Number const& number, List const& list, LastList const& last_list) {
+  auto& matrix = batch.activations.matrix;
+  number(batch.samples.first);
+  number(batch.samples.second);
+  number(batch.activation_hash);
+  number(batch.live_edges);
+  list(batch.live_samples);
+  list(batch.predictions);
+  number(batch.activations.first_sample);
+  number(matrix.num_rows);
+  number(matrix.num_columns);
+  list(matrix.row_pointers);
+  list(matrix.column_indices);
+  list(matrix.values);
+  last_list(batch.leaves);
 }
-
-/// Writes numbers one after the other, and lists preceded by their lengths.
-class ByteWriter {
-public:
-  template <class Number>
-  void number(Number value) {
-    static_assert(sizeof(value) == sizeof(std::uint64_t));
-    bytes_.append(reinterpret_cast<char const*>(&value), sizeof(value));
-  }
-
-  template <class Number>
-  void list(std::vector<Number> const& values) {
-    number<std::uint64_t>(values.size());
-    bytes_.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(Number));
-  }
-
-  /// A list that takes no bytes if it is empty.
-  template <class Element>
-  void last_list(std::vector<Element> const& elements) {
-    if (!elements.empty()) list(elements);
-  }
-
-  std::string take() { return std::move(bytes_); }
-
-private:
-  std::string bytes_;
-};
-
-/// Reads what ByteWriter wrote; throws InputError if the bytes end early or too late.
-class ByteReader {
-public:
-  ByteReader(std::string_view bytes, std::string const& place) : rest_(bytes), place_(place) {}
-
-  template <class Number>
-  void number(Number& value) {
-    static_assert(sizeof(value) == sizeof(std::uint64_t));
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-  }
-
-  template <class Number>
-  void list(std::vector<Number>& values) {
-    std::uint64_t length = 0;
-    number(length);
-    if (length > rest_.size() / sizeof(Number)) fail();
-    values.resize(length);
-    auto const bytes = take(length * sizeof(Number));
-    if (length > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-  }
-
-  template <class Element>
-  void last_list(std::vector<Element>& elements) {
-    if (!rest_.empty()) list(elements);
-  }
-
-  void require_end() const {
-    if (!rest_.empty()) fail();
-  }
-
-private:
-  std::string_view take(std::size_t size) {
-    if (size > rest_.size()) fail();
-    auto const taken = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return taken;
-  }
-
-  [[noreturn]] void fail() const {
-    throw InputError(
-        fmt::format("{}: found a record of another length than its lists, expected a finished batch", place_));
-  }
-
-  std::string_view rest_;
-  std::string const& place_;
-};
 
 /// Throws InputError unless the lists belong to one batch. A record with a valid checksum may still be inconsistent,
 /// since any program can write one.
 void require_consistent(FinishedBatch const& batch, std::string const& place) {
-  auto const fail = [&](std::string const& found, std::string const& expected) { fail_at(place, found, expected); };
   auto const [first, last] = batch.samples;
-  if (last < first) fail(fmt::format("a batch of the samples {} to {}", first + 1, last), "ascending numbers");
+  if (last < first)
+    fail_at(place, fmt::format("a batch of the samples {} to {}", first + 1, last), "ascending numbers");
   auto const num_samples = last - first;
   auto const& live = batch.live_samples;
   bool const is_ascending = std::ranges::adjacent_find(live, std::ranges::greater_equal()) == live.end();
   if (live.size() > num_samples || !is_ascending || (!live.empty() && live.back() - live.front() >= num_samples)) {
-    fail(fmt::format("{} live samples", live.size()), fmt::format("ascending ones of {} samples", num_samples));
+    fail_at(place, fmt::format("{} live samples", live.size()),
+            fmt::format("ascending ones of {} samples", num_samples));
   }
-  if (!batch.predictions.empty() && batch.predictions.size() != num_samples) {
-    fail(fmt::format("{} predictions", batch.predictions.size()), fmt::format("none or {}", num_samples));
-  }
-  auto const num_rows = batch.activations.matrix.num_rows;
-  if (num_rows != 0 && num_rows != num_samples) {
-    fail(fmt::format("activations of {} samples", num_rows), fmt::format("none or {}", num_samples));
-  }
-  require_valid(batch.activations.matrix, place.c_str());
-  if (!batch.leaves.empty() && batch.leaves.size() != num_samples) {
-    fail(fmt::format("digests of {} samples", batch.leaves.size()), fmt::format("none or {}", num_samples));
-  }
+  auto const require_none_or_all = [&](std::size_t count, std::string const& found) {
+    if (count != 0 && count != num_samples) fail_at(place, found, fmt::format("none or {}", num_samples));
+  };
+  auto const& matrix = batch.activations.matrix;
+  require_none_or_all(batch.predictions.size(), fmt::format("{} predictions", batch.predictions.size()));
+  require_none_or_all(matrix.num_rows, fmt::format("activations of {} samples", matrix.num_rows));
+  require_valid(matrix, place.c_str());
+  require_none_or_all(batch.leaves.size(), fmt::format("digests of {} samples", batch.leaves.size()));
 }
 
 /// The samples of a batch and the time it took to read them.
@@ -242,16 +168,44 @@ void append(FinishedBatch& batch, BatchResult const& next) {
 }
 
 std::string to_bytes(FinishedBatch const& batch) {
-  ByteWriter writer;
-  for_each_part(batch, writer);
-  return writer.take();
+  std::string bytes;
+  auto const number = [&](auto value) {
+    static_assert(sizeof(value) == sizeof(std::uint64_t));
+    bytes.append(reinterpret_cast<char const*>(&value), sizeof(value));
+  };
+  auto const list = [&](auto const& values) {
+    number(std::uint64_t{values.size()});
+    bytes.append(reinterpret_cast<char const*>(values.data()), std::span(values).size_bytes());
+  };
+  for_each_part(batch, number, list, [&](auto const& values) {
+    if (!values.empty()) list(values); // a last list takes no bytes if it is empty
+  });
+  return bytes;
 }
 
 FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
-  ByteReader reader(bytes, place);
+  auto const fail = [&] {
+    throw InputError(
+        fmt::format("{}: found a record of another length than its lists, expected a finished batch", place));
+  };
+  auto const take = [&](void* values, std::size_t size) {
+    if (size > bytes.size()) fail();
+    if (size > 0) std::memcpy(values, bytes.data(), size);
+    bytes.remove_prefix(size);
+  };
+  auto const number = [&](auto& value) { take(&value, sizeof(value)); };
+  auto const list = [&](auto& values) {
+    std::uint64_t length = 0;
+    number(length);
+    if (length > bytes.size() / sizeof(values[0])) fail();
+    values.resize(length);
+    take(values.data(), std::span(values).size_bytes());
+  };
   FinishedBatch batch;
-  for_each_part(batch, reader);
-  reader.require_end();
+  for_each_part(batch, number, list, [&](auto& values) {
+    if (!bytes.empty()) list(values);
+  });
+  if (!bytes.empty()) fail();
   require_consistent(batch, place);
   return batch;
 }

@@ -3,6 +3,7 @@
 #include "core/stopwatch.hpp"
 #include "distribute/batch_queue.hpp"
 #include "distribute/communicator.hpp"
+#include "distribute/ranks.hpp"
 #include "io/sample_reader.hpp"
 #include "products/product_engine.hpp"
 #include "products/product_tiles.hpp"
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,9 +71,9 @@ public:
   TileSharing(Communicator const& communicator, ProductEngine<Scalar>& engine)
       : communicator_(communicator),
         leave_([&engine] { engine.leave_peers(); }),
-        peers_(engine.share_tiles(static_cast<std::size_t>(communicator.rank()), [&](std::string const& text) {
-          return communicator.gather_texts_everywhere(text);
-        })) {}
+        exchange_(exchange_between_ranks()),
+        peers_(
+            engine.share_tiles(exchange_->rank(), [&](std::string const& text) { return exchange_->gather(text); })) {}
   ~TileSharing();
   TileSharing(TileSharing const&) = delete;
   TileSharing& operator=(TileSharing const&) = delete;
@@ -82,6 +84,7 @@ public:
 private:
   Communicator communicator_;
   std::function<void()> leave_;
+  std::shared_ptr<RankExchange> exchange_;
   std::vector<TilePeer> peers_;
 };
 

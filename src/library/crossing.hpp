@@ -29,6 +29,10 @@ varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place);
 /// Copies answers. Throws InputError, naming `place`, if the targets are malformed.
 varve::Answers to_private(Answers const& answers, std::string const& place);
 
+/// True from the start of Kokkos in this process to its end, and after its end: it cannot start again.
+bool kokkos_runs();
+bool kokkos_has_ended();
+
 /// Throws ResourceError unless Kokkos runs.
 void require_kokkos();
 

@@ -6,8 +6,6 @@
 
 #include <varve/verify.hpp>
 
-#include <utility>
-
 namespace varve::v0_3 {
 
 Evaluation evaluate(CsrMatrix const& activations, Answers const& answers, std::string const& loss, std::size_t top,

@@ -1,4 +1,4 @@
-#include "library/kokkos_state.hpp"
+#include "library/crossing.hpp"
 
 #include <Kokkos_Core.hpp>
 

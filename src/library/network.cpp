@@ -8,12 +8,8 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace varve::v0_3 {
 namespace {
-
-std::string place_of(std::size_t layer) { return fmt::format("layer {}: weights", layer); }
 
 /// Appends a layer. Throws InputError unless it is well formed and takes the outputs of the layer before it.
 void append(std::vector<varve::Layer>& layers, varve::Layer layer) {
@@ -55,7 +51,7 @@ NetworkBuilder& NetworkBuilder::operator=(NetworkBuilder&&) noexcept = default;
 
 NetworkBuilder& NetworkBuilder::add_layer(CsrView const& weights, std::span<double const> bias,
                                           Activation const& activation) {
-  append(contents_->layers, {to_private(weights, place_of(contents_->layers.size())),
+  append(contents_->layers, {to_private(weights, fmt::format("layer {}: weights", contents_->layers.size())),
                              std::vector<double>(bias.begin(), bias.end()), to_private(activation)});
   return *this;
 }

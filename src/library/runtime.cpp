@@ -4,7 +4,6 @@
 #include "core/runtime.hpp"
 #include "distribute/communicator.hpp"
 #include "library/crossing.hpp"
-#include "library/kokkos_state.hpp"
 
 #include <atomic>
 #include <string>

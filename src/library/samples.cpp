@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <utility>
 
 namespace varve::v0_3 {
 namespace {

@@ -12,12 +12,6 @@
 #include <utility>
 
 namespace varve {
-namespace {
-
-constexpr std::size_t digits_of_digest = 2 * std::tuple_size_v<Digest>;
-
-} // namespace
-
 nlohmann::ordered_json read_receipt_json(std::filesystem::path const& path, std::vector<std::string> const& kinds) {
   auto const text = read_text(path);
   auto json = parse_json(text, path.string(), text.size());
@@ -42,29 +36,24 @@ nlohmann::ordered_json const& ReceiptMembers::member(std::string const& name) co
 }
 
 std::string ReceiptMembers::text(std::string const& name) const {
-  auto const& value = member(name);
-  if (!value.is_string()) fail(name, "a text");
-  return value.get<std::string>();
+  if (!member(name).is_string()) fail(name, "a text");
+  return member(name);
 }
 
 std::uint64_t ReceiptMembers::number(std::string const& name) const {
-  auto const& value = member(name);
-  if (!value.is_number_unsigned()) fail(name, "a whole number from 0 on");
-  return value.get<std::uint64_t>();
+  if (!member(name).is_number_unsigned()) fail(name, "a whole number from 0 on");
+  return member(name);
 }
 
 std::vector<std::string> ReceiptMembers::texts(std::string const& name) const {
-  std::vector<std::string> texts;
   auto const& list = member(name);
   if (!list.is_array()) fail(name, "a list");
-  for (auto const& text : list) {
-    if (!text.is_string()) fail(name, "a list of texts");
-    texts.push_back(text.get<std::string>());
-  }
-  return texts;
+  if (!std::ranges::all_of(list, &nlohmann::ordered_json::is_string)) fail(name, "a list of texts");
+  return list;
 }
 
 std::vector<Digest> ReceiptMembers::digests(std::string const& name, std::size_t count) const {
+  constexpr std::size_t digits_of_digest = 2 * std::tuple_size_v<Digest>;
   auto const digits = text(name);
   if (digits.size() / digits_of_digest != count || digits.size() % digits_of_digest != 0)
     fail(name, fmt::format("{} digests of {} hexadecimal digits", count, digits_of_digest));

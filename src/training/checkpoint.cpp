@@ -36,11 +36,6 @@ bool have_same_size(SparseMatrix const& one, SparseMatrix const& other) {
          one.num_entries() == other.num_entries();
 }
 
-bool have_same_pattern(SparseMatrix const& one, SparseMatrix const& other) {
-  return have_same_size(one, other) && one.row_pointers == other.row_pointers &&
-         one.column_indices == other.column_indices;
-}
-
 /// Gives the checkpoint FILE a second name, FILE.previous, so that FILE is there until the next one replaces it. On
 /// file systems without second names it is renamed, or, if FILE is a link to another file system, copied.
 void keep_as_previous(fs::path const& path) {
@@ -102,11 +97,12 @@ void require_same_shape(Checkpoint const& checkpoint, Network const& network, st
                                  found.size(), layers.size(), network.name()));
   }
   for (std::size_t number = 0; number < layers.size(); ++number) {
-    auto const& one = found[number];
-    auto const& other = layers[number];
+    auto const& one = found[number].weights;
+    auto const& other = layers[number].weights;
     bool const fits =
-        has_changes ? have_same_size(one.weights, other.weights) : have_same_pattern(one.weights, other.weights);
-    if (fits && one.activation == other.activation) continue;
+        have_same_size(one, other) &&
+        (has_changes || (one.row_pointers == other.row_pointers && one.column_indices == other.column_indices));
+    if (fits && found[number].activation == layers[number].activation) continue;
     throw InputError(
         fmt::format("{} is a checkpoint of another network: its layer {} has {} or another activation than "
                     "that of {}",
@@ -119,7 +115,8 @@ fs::path lock_of_checkpoint(fs::path const& path) { return fs::path(path) += ".l
 CheckpointLock::CheckpointLock(fs::path const& path, double patience) : name_(lock_of_checkpoint(path)) {
   Stopwatch const waited;
   for (;;) {
-    open_file();
+    descriptor_ = open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) fail_to_write(name_, errno);
     if (is_taken_by_this()) return;
     close(std::exchange(descriptor_, -1));
     if (waited.seconds() > patience)
@@ -132,11 +129,6 @@ CheckpointLock::~CheckpointLock() {
   if (descriptor_ < 0) return;
   unlink(name_.c_str()); // before others can lock it, who would then hold a file without a name
   close(descriptor_);
-}
-
-void CheckpointLock::open_file() {
-  descriptor_ = open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_to_write(name_, errno);
 }
 
 /// True if this object holds the lock of the file that has the name now. (The run before may have removed the file

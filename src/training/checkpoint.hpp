@@ -61,7 +61,6 @@ public:
   CheckpointLock& operator=(CheckpointLock const&) = delete;
 
 private:
-  void open_file();
   bool is_taken_by_this() const;
 
   std::filesystem::path name_;

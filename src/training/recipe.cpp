@@ -26,10 +26,6 @@ constexpr std::array<DataHash, 3> data_hashes = {
      {"input hash", "with other samples"},
      {"answers hash", "with other labels or targets"}}};
 
-bool is_data_hash(std::string const& key) {
-  return std::ranges::any_of(data_hashes, [&](DataHash const& hash) { return key == hash.key; });
-}
-
 /// Says what depends on the number of epochs, if anything does.
 std::string dependent_on_epochs(nlohmann::ordered_json const& recipe) {
   if (recipe["rate schedule"] == to_string(ScheduleKind::cosine))
@@ -38,6 +34,34 @@ std::string dependent_on_epochs(nlohmann::ordered_json const& recipe) {
   if (changes && recipe["pattern until"].get<double>() <= 1.0)
     return ", on which the changes of the pattern depend (until of --pattern is a part of all steps)";
   return {};
+}
+
+/// Calls visit(key, number), or visit(key, kind, function that finds the kind by its name), for each of these options,
+/// in the order of the JSON of a recipe.
+template <class AnyRecipe, class Visit>
+void for_each_option(AnyRecipe& recipe, Visit const& visit) {
+  visit("optimizer", recipe.optimizer.kind, parse_optimizer);
+  visit("momentum", recipe.optimizer.momentum);
+  visit("beta1", recipe.optimizer.beta1);
+  visit("beta2", recipe.optimizer.beta2);
+  visit("epsilon", recipe.optimizer.epsilon);
+  visit("l2", recipe.optimizer.l2);
+  visit("rate", recipe.rate.rate);
+  visit("rate schedule", recipe.rate.kind, parse_rate_schedule);
+  visit("rate factor", recipe.rate.factor);
+  visit("rate every", recipe.rate.every);
+  visit("warm-up", recipe.rate.warm_up);
+  visit("batch", recipe.batch);
+  visit("epochs", recipe.epochs);
+  visit("seed", recipe.seed);
+}
+
+template <class Evolution, class Visit>
+void for_each_option_of_pattern(Evolution& pattern, Visit const& visit) {
+  visit("pattern fraction", pattern.fraction);
+  visit("pattern every", pattern.every);
+  visit("pattern until", pattern.until);
+  visit("pattern schedule", pattern.schedule, parse_pattern_schedule);
 }
 
 } // namespace
@@ -67,33 +91,20 @@ std::uint64_t num_steps_of(Recipe const& recipe, std::size_t num_samples) {
 }
 
 std::string to_json(Recipe const& recipe, std::size_t num_samples) {
-  auto const& optimizer = recipe.optimizer;
-  auto const& rate = recipe.rate;
   nlohmann::ordered_json json = {{"precision", recipe.precision == Precision::double_precision ? "double" : "float"},
-                                 {"loss", to_string(recipe.loss)},
-                                 {"optimizer", to_string(optimizer.kind)},
-                                 {"momentum", optimizer.momentum},
-                                 {"beta1", optimizer.beta1},
-                                 {"beta2", optimizer.beta2},
-                                 {"epsilon", optimizer.epsilon},
-                                 {"l2", optimizer.l2},
-                                 {"rate", rate.rate},
-                                 {"rate schedule", to_string(rate.kind)},
-                                 {"rate factor", rate.factor},
-                                 {"rate every", rate.every},
-                                 {"warm-up", rate.warm_up},
-                                 {"batch", recipe.batch},
-                                 {"epochs", recipe.epochs},
-                                 {"seed", recipe.seed},
-                                 {"samples", num_samples},
-                                 {"pattern", to_string(recipe.pattern.kind)}};
+                                 {"loss", to_string(recipe.loss)}};
+  auto const put = [&](char const* key, auto const& value, auto const&... parse) {
+    if constexpr (sizeof...(parse) > 0) {
+      json[key] = to_string(value);
+    } else {
+      json[key] = value;
+    }
+  };
+  for_each_option(recipe, put);
+  json["samples"] = num_samples;
+  json["pattern"] = to_string(recipe.pattern.kind);
   if (recipe.loss.kind == Loss::huber) json["delta"] = recipe.loss.delta;
-  if (recipe.pattern.kind != PatternKind::keep) {
-    json["pattern fraction"] = recipe.pattern.fraction;
-    json["pattern every"] = recipe.pattern.every;
-    json["pattern until"] = recipe.pattern.until;
-    json["pattern schedule"] = to_string(recipe.pattern.schedule);
-  }
+  if (recipe.pattern.kind != PatternKind::keep) for_each_option_of_pattern(recipe.pattern, put);
   return json_text(json);
 }
 
@@ -107,32 +118,19 @@ std::string to_json(Recipe const& recipe, TrainingData const& data) {
 Recipe recipe_from(nlohmann::ordered_json const& json, std::string const& place) {
   try {
     Recipe recipe;
-    auto const take = [&](char const* key, auto& value) { json.at(key).get_to(value); };
     auto const text = [&](char const* key) { return json.at(key).get<std::string>(); };
+    auto const take = [&](char const* key, auto& value, auto const&... parse) {
+      if constexpr (sizeof...(parse) > 0) {
+        value = (parse(text(key)), ...);
+      } else {
+        json.at(key).get_to(value);
+      }
+    };
     recipe.precision = text("precision") == "double" ? Precision::double_precision : Precision::single_precision;
-    double const delta = json.contains("delta") ? json.at("delta").get<double>() : Loss().delta;
-    recipe.loss = parse_loss(text("loss"), delta);
-    recipe.optimizer.kind = parse_optimizer(text("optimizer"));
-    take("momentum", recipe.optimizer.momentum);
-    take("beta1", recipe.optimizer.beta1);
-    take("beta2", recipe.optimizer.beta2);
-    take("epsilon", recipe.optimizer.epsilon);
-    take("l2", recipe.optimizer.l2);
-    take("rate", recipe.rate.rate);
-    recipe.rate.kind = parse_rate_schedule(text("rate schedule"));
-    take("rate factor", recipe.rate.factor);
-    take("rate every", recipe.rate.every);
-    take("warm-up", recipe.rate.warm_up);
-    take("batch", recipe.batch);
-    take("epochs", recipe.epochs);
-    take("seed", recipe.seed);
+    recipe.loss = parse_loss(text("loss"), json.contains("delta") ? json.at("delta").get<double>() : Loss().delta);
+    for_each_option(recipe, take);
     recipe.pattern.kind = parse_pattern_kind(text("pattern"));
-    if (recipe.pattern.kind != PatternKind::keep) {
-      take("pattern fraction", recipe.pattern.fraction);
-      take("pattern every", recipe.pattern.every);
-      take("pattern until", recipe.pattern.until);
-      recipe.pattern.schedule = parse_pattern_schedule(text("pattern schedule"));
-    }
+    if (recipe.pattern.kind != PatternKind::keep) for_each_option_of_pattern(recipe.pattern, take);
     require_valid(recipe);
     return recipe;
   } catch (nlohmann::json::exception const&) {
@@ -147,7 +145,8 @@ void require_same(std::string const& checkpoint_json, std::string const& own_jso
   auto const ours = parse_json(own_json, "the recipe");
   for (auto const& [key, value] : ours.items()) {
     auto const found = theirs.is_object() && theirs.contains(key) ? json_text(theirs[key]) : "nothing";
-    if (is_data_hash(key) || found == json_text(value)) continue;
+    bool const is_data_hash = std::ranges::find(data_hashes, key, &DataHash::key) != data_hashes.end();
+    if (is_data_hash || found == json_text(value)) continue;
     auto const reason = key == "epochs" ? dependent_on_epochs(ours) : std::string();
     if (key == "epochs" && reason.empty() && found != "nothing") continue;
     throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; continue with the same options, or name "

@@ -13,41 +13,24 @@
 #include <iterator>
 #include <sstream>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace varve {
 
-std::string to_json(TrainingProgress const& progress) {
-  nlohmann::ordered_json json = {{"steps", progress.num_steps},
-                                 {"epoch_loss", progress.epoch.loss},
-                                 {"epoch_samples", progress.epoch.num_samples},
-                                 {"epoch_right", progress.epoch.num_right},
-                                 {"epoch_dropped", progress.pattern.dropped},
-                                 {"epoch_returned", progress.pattern.returned},
-                                 {"best_epoch", progress.best_epoch}};
-  if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss;
-  return json_text(json);
-}
-
-TrainingProgress progress_from(std::string const& json, std::string const& place) {
-  auto const parsed = parse_json(json, place);
-  try {
-    TrainingProgress progress;
-    progress.num_steps = parsed.at("steps").get<std::uint64_t>();
-    progress.epoch.loss = real_of(parsed.at("epoch_loss"));
-    progress.epoch.num_samples = parsed.at("epoch_samples").get<std::size_t>();
-    progress.epoch.num_right = parsed.at("epoch_right").get<std::size_t>();
-    progress.pattern.dropped = parsed.at("epoch_dropped").get<std::uint64_t>();
-    progress.pattern.returned = parsed.at("epoch_returned").get<std::uint64_t>();
-    progress.best_epoch = parsed.at("best_epoch").get<std::uint64_t>();
-    if (progress.best_epoch > 0) progress.best_validation_loss = real_of(parsed.at("best_validation_loss"));
-    return progress;
-  } catch (nlohmann::json::exception const&) {
-    throw InputError(place + ": found no progress of a training, expected its steps, sums and best epoch");
-  }
-}
-
 namespace {
+
+/// Calls visit(key, number) for each number of a progress but the last, which is there after a best epoch only.
+template <class Progress, class Visit>
+void for_each_number(Progress& progress, Visit const& visit) {
+  visit("steps", progress.num_steps);
+  visit("epoch_loss", progress.epoch.loss);
+  visit("epoch_samples", progress.epoch.num_samples);
+  visit("epoch_right", progress.epoch.num_right);
+  visit("epoch_dropped", progress.pattern.dropped);
+  visit("epoch_returned", progress.pattern.returned);
+  visit("best_epoch", progress.best_epoch);
+}
 
 /// The numbers of an epoch in the order in which checkpoints hold them.
 std::array<double, 11> numbers_of(EpochResult const& result) {
@@ -69,6 +52,31 @@ std::array<double, 11> numbers_of(EpochResult const& result) {
 constexpr std::size_t numbers_per_epoch = std::tuple_size_v<decltype(numbers_of({}))>;
 
 } // namespace
+
+std::string to_json(TrainingProgress const& progress) {
+  nlohmann::ordered_json json;
+  for_each_number(progress, [&](char const* key, auto number) { json[key] = number; });
+  if (progress.best_epoch > 0) json["best_validation_loss"] = progress.best_validation_loss;
+  return json_text(json);
+}
+
+TrainingProgress progress_from(std::string const& json, std::string const& place) {
+  auto const parsed = parse_json(json, place);
+  try {
+    TrainingProgress progress;
+    for_each_number(progress, [&]<class Number>(char const* key, Number& number) {
+      if constexpr (std::is_same_v<Number, double>) {
+        number = real_of(parsed.at(key));
+      } else {
+        number = parsed.at(key).get<Number>();
+      }
+    });
+    if (progress.best_epoch > 0) progress.best_validation_loss = real_of(parsed.at("best_validation_loss"));
+    return progress;
+  } catch (nlohmann::json::exception const&) {
+    throw InputError(place + ": found no progress of a training, expected its steps, sums and best epoch");
+  }
+}
 
 std::vector<double> to_numbers(std::vector<EpochResult> const& epochs) {
   std::vector<double> numbers;

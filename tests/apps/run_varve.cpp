@@ -1,8 +1,9 @@
 #include "apps/command.hpp"
-#include "apps/standard_streams.hpp"
+#include "apps/report.hpp"
 #include "apps/subprocess.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -92,6 +93,21 @@ private:
   std::array<int, 3> before_{};
 };
 
+/// Restores a limit of this process that a command lowers for itself (limit_memory_to_available).
+class KeptLimit {
+public:
+  KeptLimit() : is_known_(getrlimit(RLIMIT_DATA, &before_) == 0) {}
+  ~KeptLimit() {
+    if (is_known_) setrlimit(RLIMIT_DATA, &before_);
+  }
+  KeptLimit(KeptLimit const&) = delete;
+  KeptLimit& operator=(KeptLimit const&) = delete;
+
+private:
+  rlimit before_{};
+  bool is_known_ = false;
+};
+
 /// What the commands of this process share, from the first command to the end of the tests.
 std::unique_ptr<Session> session; // NOLINT
 
@@ -123,6 +139,7 @@ Ended run_varve(std::vector<std::string> words) {
   Ended ended;
   {
     Redirection const streams(out, err);
+    KeptLimit const memory;
     ended.exit_code = exit_code_of_streams(session->run(static_cast<int>(words.size()), arguments.data()));
   }
   ended.out = varve::test::read_bytes(out);
