@@ -29,6 +29,16 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t version = 1;
 constexpr std::size_t pieces_at_once = 16; ///< of one thread
 
+/// Calls visit(piece) for the pieces [0, count) on host threads, which take several at a time: fewer are hashed sooner
+/// than threads start, and their stacks take more memory than a small file.
+template <class Visit>
+void for_each_piece(std::size_t count, Visit const& visit) {
+  for_each_on_host_threads((count + pieces_at_once - 1) / pieces_at_once, [&](std::size_t part) {
+    auto const last = std::min(count, (part + 1) * pieces_at_once);
+    for (auto piece = part * pieces_at_once; piece < last; ++piece) visit(piece);
+  });
+}
+
 /// Calls visit(Stored{}) with a number of the stored type.
 template <class Visit>
 void with_type(NumberType type, Visit const& visit) {
@@ -422,14 +432,10 @@ void File::check_all() const {
     for (std::uint64_t piece = 0; piece < pieces_of(array.end - array.begin); ++piece)
       pieces.emplace_back(&array, piece);
   }
-  for_each_on_host_threads((pieces.size() + pieces_at_once - 1) / pieces_at_once, [&](std::size_t number) {
-    std::vector<char> bytes(piece_size);
-    auto const last = std::min(pieces.size(), (number + 1) * pieces_at_once);
-    for (auto next = number * pieces_at_once; next < last; ++next) {
-      auto const& [array, piece] = pieces[next];
-      auto const size = std::min<std::uint64_t>(piece_size, array->end - array->begin - piece * piece_size);
-      read_piece(*array, piece, 0, std::span(bytes).first(size));
-    }
+  for_each_piece(pieces.size(), [&](std::size_t number) {
+    auto const& [array, piece] = pieces[number];
+    std::vector<char> bytes(std::min<std::uint64_t>(piece_size, array->end - array->begin - piece * piece_size));
+    read_piece(*array, piece, 0, bytes);
   });
 }
 
@@ -459,8 +465,8 @@ void require_keys(Json const& object, std::vector<std::string_view> const& keys,
 
 std::vector<Digest> hashes_of(std::string_view bytes) {
   std::vector<Digest> hashes(pieces_of(bytes.size()));
-  for_each_on_host_threads(
-      hashes.size(), [&](std::size_t piece) { hashes[piece] = sha256(bytes.substr(piece * piece_size, piece_size)); });
+  for_each_piece(hashes.size(),
+                 [&](std::size_t piece) { hashes[piece] = sha256(bytes.substr(piece * piece_size, piece_size)); });
   return hashes;
 }
 
@@ -562,7 +568,7 @@ void Writer::hash_reserved() {
     auto const& array = header_.arrays.at(name);
     auto& hashes = hashes_[name];
     hashes.resize(pieces_of(array.end - array.begin));
-    for_each_on_host_threads(hashes.size(), [&](std::size_t piece) {
+    for_each_piece(hashes.size(), [&](std::size_t piece) {
       auto const first = array.begin + piece * piece_size;
       std::string bytes(std::min<std::uint64_t>(piece_size, array.end - first), '\0');
       auto const count = read_at(file_.number(), first, bytes.data(), bytes.size());
