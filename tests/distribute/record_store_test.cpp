@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace varve {
@@ -40,6 +43,19 @@ TEST(Stores, GiveTheBatchesOfAllRanksInTheOrderOfTheirSamples) {
     }
     EXPECT_EQ(found, expected);
   }
+}
+
+TEST(RecordFiles, WaitForARunThatIsEnding) {
+  varve::test::TemporaryFolder const folder;
+  auto const path = folder / "journal";
+  auto ending = std::make_unique<RecordFile>(path, RecordFile::Purpose::append);
+  ending->append("a record");
+  std::jthread const end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ending.reset();
+  });
+  RecordFile const next(path, RecordFile::Purpose::append);
+  EXPECT_EQ(next.num_records(), 1U);
 }
 
 } // namespace
