@@ -115,6 +115,9 @@ else()
     URL ${kokkos_releases}/4.5.01/kokkos-4.5.01.tar.gz
     URL_HASH SHA256=52d003ffbbe05f30c89966e4009c017efb1662b02b2b73190670d3418719564c)
   FetchContent_MakeAvailable(Kokkos)
+  if(VARVE_UNITY_BUILD AND NOT Kokkos_ENABLE_CUDA AND NOT Kokkos_ENABLE_HIP) # its headers take longer than its files
+    set_target_properties(kokkoscore PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  endif()
   varve_mend_native_of_clang()
   get_directory_property(VARVE_KOKKOS_VERSION DIRECTORY ${kokkos_SOURCE_DIR} DEFINITION Kokkos_VERSION)
   message(STATUS "Kokkos ${VARVE_KOKKOS_VERSION} built from ${kokkos_SOURCE_DIR}")

@@ -54,9 +54,11 @@ std::vector<std::string> split(std::string const& list) {
   return names;
 }
 
-/// Lets GoogleTest run the cases of these files only. False if one of them has none.
+/// Lets GoogleTest run the cases of these files only, without those that a filter from the environment excludes
+/// (GTEST_FILTER=-*double*). False if one of the files has none.
 bool choose_files(std::vector<std::string> const& names) {
   std::string filter;
+  auto const given = GTEST_FLAG_GET(filter);
   std::set<std::string> found;
   auto const& tests = *testing::UnitTest::GetInstance();
   for (int suite = 0; suite < tests.total_test_suite_count(); ++suite) {
@@ -73,7 +75,7 @@ bool choose_files(std::vector<std::string> const& names) {
   for (auto const& name : names) {
     if (!found.contains(name)) fmt::print(stderr, "{} holds no test case of this program\n", name);
   }
-  GTEST_FLAG_SET(filter, filter);
+  GTEST_FLAG_SET(filter, given.starts_with('-') ? filter + given : filter);
   return found.size() == names.size();
 }
 

@@ -51,8 +51,7 @@ void require_same(bool is_same, std::string const& file, std::string const& sent
 /// Throws InputError unless this program computes by the numerics of a receipt.
 void require_own_numerics(std::string const& receipt, int numerics) {
   if (numerics == kNumerics) return;
-  throw InputError(
-      fmt::format("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics));
+  fail<InputError>("{} is of numerics {}, and this program computes by numerics {}", receipt, numerics, kNumerics);
 }
 
 /// The recorded state at the end of the steps that are computed again: the first one that is not before the drawn step.
@@ -65,8 +64,7 @@ std::size_t state_to_audit(AuditOptions const& options, TrainingReceipt const& r
   } else {
     step = whole_number(options.step).value_or(0);
     if (step == 0 || step > num_steps)
-      throw UsageError(
-          fmt::format("--draw step is '{}', expected random or a step from 1 to {}", options.step, num_steps));
+      fail<UsageError>("--draw step is '{}', expected random or a step from 1 to {}", options.step, num_steps);
   }
   auto const found = std::ranges::lower_bound(receipt.states, step, {}, &TrainingState::step);
   return static_cast<std::size_t>(found - receipt.states.begin());
@@ -204,12 +202,11 @@ InferenceOptions options_of(InferenceReceipt const& receipt, AuditOptions const&
     engine.edge_order = parse_edge_order(receipt.edge_order);
     engine.reductions = parse_reductions(reductions.empty() ? "none" : reductions);
   } catch (UsageError const& error) {
-    throw InputError(fmt::format("{}: {}", options.receipt, error.what()));
+    fail<InputError>("{}: {}", options.receipt, error.what());
   }
   if (engine.engine == Engine::reference && engine.reductions.rewrites_network()) {
-    throw UsageError(
-        fmt::format("--backend reference changes no network, and the run of {} had {}; take another backend",
-                    options.receipt, reductions));
+    fail<UsageError>("--backend reference changes no network, and the run of {} had {}; take another backend",
+                     options.receipt, reductions);
   }
   limit_memory(engine, 1);
   return engine;
@@ -326,9 +323,8 @@ int audit_proof(AuditOptions const& options, SampleProof const& proof) {
 int prove(AuditOptions const& options, InferenceReceipt const& receipt) {
   auto const place = *options.prove - 1 - receipt.first_sample;
   if (*options.prove <= receipt.first_sample || place >= receipt.num_samples) {
-    throw UsageError(fmt::format("--prove is {}, expected one of the samples {} to {} of {}", *options.prove,
-                                 receipt.first_sample + 1, receipt.first_sample + receipt.num_samples,
-                                 options.receipt));
+    fail<UsageError>("--prove is {}, expected one of the samples {} to {} of {}", *options.prove,
+                     receipt.first_sample + 1, receipt.first_sample + receipt.num_samples, options.receipt);
   }
   write_proof(options.output, proof_of(receipt, place));
   fmt::print("proof     {}: sample {} of {}\n", printable(options.output), *options.prove, receipt.num_samples);

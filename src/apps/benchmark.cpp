@@ -177,7 +177,7 @@ void require_sound(BenchmarkOptions const& options) {
   if (has_files && (options.network.empty() || options.input.empty()))
     throw UsageError("varve benchmark takes --network and --input together");
   if (!std::isfinite(options.seconds) || options.seconds < 0.0)
-    throw UsageError(fmt::format("--seconds is {}, expected a number from 0", options.seconds));
+    fail<UsageError>("--seconds is {}, expected a number from 0", options.seconds);
   for (auto const& backend : options.backends) static_cast<void>(parse_backend(backend));
   for (auto const& reductions : options.reductions) static_cast<void>(parse_reductions(reductions));
   if (has_kokkos_tool())
@@ -313,8 +313,8 @@ public:
     call_seconds_.push_back(time.seconds());
     loop_seconds_.push_back(std::accumulate(result.loop_seconds.begin(), result.loop_seconds.end(), 0.0));
     if (activation_hash_.value_or(result.activation_hash) != result.activation_hash) {
-      throw ResourceError(fmt::format("{} gave activations {:016x} and now {:016x} for the same samples",
-                                      to_string(backend()), *activation_hash_, result.activation_hash));
+      fail<ResourceError>("{} gave activations {:016x} and now {:016x} for the same samples", to_string(backend()),
+                          *activation_hash_, result.activation_hash);
     }
     activation_hash_ = result.activation_hash;
     num_live_ = result.live_samples.size();
@@ -458,8 +458,7 @@ private:
         auto const number = all.size();
         if (number >= std::min(plan.steps.size(), num_samples.size()) ||
             !launch.name.starts_with(entry_of(plan.steps[number].kernel).label))
-          throw ResourceError(
-              fmt::format("launch {} of the trace is {}, which is not the plan's step", number, launch.name));
+          fail<ResourceError>("launch {} of the trace is {}, which is not the plan's step", number, launch.name);
         all.push_back(describe_step(plan.steps[number], num_samples[number], widths,
                                     options_.precision == Precision::double_precision ? 8.0 : 4.0));
         if (number == 0) all.back().update(before);
@@ -523,7 +522,7 @@ public:
     if (counts.empty()) counts = {all.num_samples()};
     for (auto const count : counts) {
       if (count > all.num_samples() || count == 0)
-        throw UsageError(fmt::format("{} has {} samples, {} were asked for", one.name, all.num_samples(), count));
+        fail<UsageError>("{} has {} samples, {} were asked for", one.name, all.num_samples(), count);
       measure(one, *network, all.part(0, count));
     }
   }

@@ -328,8 +328,7 @@ void require_values_behind_equals(std::span<char* const> arguments) {
   for (std::string_view const argument : arguments) {
     if (argument == "--") return; // what follows are no options
     if (!argument.starts_with("--") || argument.find('=') + 1 != argument.size()) continue;
-    throw UsageError(
-        fmt::format("{} has nothing behind the equals sign; leave the option out to go without", argument));
+    fail<UsageError>("{} has nothing behind the equals sign; leave the option out to go without", argument);
   }
 }
 

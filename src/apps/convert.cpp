@@ -49,7 +49,7 @@ void say_which_are_empty(PrunedNetwork const& network) {
 double density_of(ConvertOptions const& options) {
   double density = 0.0;
   if (!CLI::detail::lexical_cast(options.density, density) || !(density > 0.0 && density <= 1.0))
-    throw UsageError(fmt::format("--prune is {}, expected a number above 0 and at most 1", options.density));
+    fail<UsageError>("--prune is {}, expected a number above 0 and at most 1", options.density);
   return density;
 }
 
@@ -86,7 +86,7 @@ std::unique_ptr<SampleReader> open_source(ConvertOptions const& options) {
   if (!options.pixels)
     return open_sample_reader(options.source, options.challenge.neurons, std::nullopt, half_of_memory);
   if (kind_of(options.source) != FileKind::idx)
-    throw UsageError(fmt::format("--pixels is for IDX images, but {} is not an IDX file", options.source));
+    fail<UsageError>("--pixels is for IDX images, but {} is not an IDX file", options.source);
   auto const scale = *options.pixels == "raw" ? PixelScale::raw : PixelScale::unit;
   auto images = open_idx_images(options.source, std::nullopt, scale);
   if (options.challenge.neurons) require_width(options.source, images->num_neurons(), *options.challenge.neurons);
@@ -136,15 +136,15 @@ void require_no_sample_options(ConvertOptions const& options) {
                              : options.pixels           ? "--pixels"
                              : options.drops_answers    ? "--samples-only"
                                                         : nullptr;
-  if (option != nullptr) throw UsageError(fmt::format("{} is for samples; {} holds none", option, options.source));
+  if (option != nullptr) fail<UsageError>("{} is for samples; {} holds none", option, options.source);
 }
 
 int convert(ConvertOptions const& options) {
   check_files(options.files.roles());
   if (holds_samples(options.source)) {
     if (options.reduce || !options.density.empty())
-      throw UsageError(fmt::format("{} holds samples; only a network can be {}", options.source,
-                                   options.reduce ? "reduced" : "pruned"));
+      fail<UsageError>("{} holds samples; only a network can be {}", options.source,
+                       options.reduce ? "reduced" : "pruned");
     convert_samples(options);
   } else {
     auto const network = open_network(options.source, options.challenge);

@@ -144,9 +144,9 @@ void choose_loss(EvaluateJob& job, EvaluateOptions const& options) {
   if (needs_labels && !job.labels) throw UsageError("the loss cross-entropy needs labels; give a file with --labels");
   if (needs_labels && !options.targets.empty()) throw UsageError("--targets is for the other losses");
   if (!job.labels && !job.targets) {
-    throw InputError(fmt::format("{} has neither labels nor targets; give a file with --labels or --targets, or add "
-                                 "them with varve convert",
-                                 options.run.input));
+    fail<InputError>(
+        "{} has neither labels nor targets; give a file with --labels or --targets, or add them with varve convert",
+        options.run.input);
   }
   bool const has_values_only = !job.labels || !options.targets.empty();
   if (!options.loss && has_values_only) job.loss = Loss::mean_square;
@@ -159,7 +159,7 @@ EvaluateJob open_job(EvaluateOptions const& options) {
   job.network = open_network(run.network);
   job.samples = open_sample_reader(run.input, job.network->layer(0).num_inputs(), parse_samples(run.samples),
                                    input_bytes(run, 1));
-  if (job.samples->num_samples() == 0) throw InputError(fmt::format("{} holds no samples to evaluate", run.input));
+  if (job.samples->num_samples() == 0) fail<InputError>("{} holds no samples to evaluate", run.input);
   job.num_outputs = job.network->layer(job.network->num_layers() - 1).num_outputs();
   if (options.loss) job.loss = parse_loss(*options.loss, options.delta);
   job.num_classes = job.loss.num_classes(job.num_outputs);

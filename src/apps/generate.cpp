@@ -27,8 +27,7 @@ std::optional<Activation> activation_of(std::string const& name, InitialOptions 
   if (name.empty()) return std::nullopt;
   auto const* const found = find_activation(name);
   if (found == nullptr)
-    throw UsageError(
-        fmt::format("there is no activation '{}'; there are: {}", name, fmt::join(names_of(all_activations), ", ")));
+    fail<UsageError>("there is no activation '{}'; there are: {}", name, fmt::join(names_of(all_activations), ", "));
   auto const& entry = *found;
   return make_activation(entry, entry.value == &Activation::cap ? options.cap : options.slope);
 }
@@ -135,8 +134,7 @@ struct RandomOptions : Output {
 /// The recipe completed with the other options. Throws UsageError if there are too many layers.
 RandomNetworkRecipe recipe_of(RandomOptions const& options) {
   constexpr std::size_t max_layers = std::size_t{1} << 32U;
-  if (options.layers > max_layers)
-    throw UsageError(fmt::format("--layers is {}, expected at most {}", options.layers, max_layers));
+  if (options.layers > max_layers) fail<UsageError>("--layers is {}, expected at most {}", options.layers, max_layers);
   RandomNetworkRecipe recipe = options.recipe;
   recipe.seed = options.seed;
   if (recipe.widths.empty()) recipe.widths.assign(options.layers + 1, options.neurons);

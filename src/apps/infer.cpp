@@ -239,9 +239,8 @@ std::vector<SampleIndex> read_truth(InferOptions const& options, SampleReader co
   if (!options.samples.empty()) {
     std::erase_if(truth, [&](SampleIndex sample) { return sample < first || sample >= last; });
   } else if (!truth.empty() && truth.back() >= last) {
-    throw InputError(
-        fmt::format("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
-                    options.truth, truth.back() + 1, options.input, first + 1, last));
+    fail<InputError>("{} names sample {}, but {} holds samples {} to {}; compare a part with --samples FIRST:LAST",
+                     options.truth, truth.back() + 1, options.input, first + 1, last);
   }
   return truth;
 }
@@ -331,8 +330,7 @@ void find_finished(InferJob& job) {
     for (char const* const name : {"layers", "inputs", "outputs", "edges"}) {
       auto const& facts = job.facts;
       if (facts.is_null() || (facts.is_object() && facts.value(name, Json()).is_number_unsigned())) continue;
-      throw InputError(
-          fmt::format("{} does not say how many {} its network has, expected a number", job.options.journal, name));
+      fail<InputError>("{} does not say how many {} its network has, expected a number", job.options.journal, name);
     }
   });
   job.report["journal"] = {{"name", job.options.journal},
@@ -442,11 +440,11 @@ void require_fit(FinishedBatch const& batch, WantedOutputs wanted, SampleIndex f
                               activations.first_sample == first_sample + batch.samples.first);
   bool const has_leaves = !wanted.digests || batch.leaves.size() == num_samples;
   if (has_predictions && has_activations && has_leaves) return;
-  throw InputError(fmt::format("{}: the batch of the samples {} to {} has other {} than this run needs", journal,
-                               batch.samples.first + 1, batch.samples.second,
-                               !has_predictions   ? "predictions"
-                               : !has_activations ? "activations"
-                                                  : "digests"));
+  fail<InputError>("{}: the batch of the samples {} to {} has other {} than this run needs", journal,
+                   batch.samples.first + 1, batch.samples.second,
+                   !has_predictions   ? "predictions"
+                   : !has_activations ? "activations"
+                                      : "digests");
 }
 
 /// Collects the batches of all ranks on rank 0, in order, and writes activations to their file as they come: one batch

@@ -155,7 +155,7 @@ Json answers_in(std::string const& path) {
 }
 
 int info_samples(InfoOptions const& options) {
-  if (options.plan) throw UsageError(fmt::format("{} holds samples; only a network has a plan", options.path));
+  if (options.plan) fail<UsageError>("{} holds samples; only a network has a plan", options.path);
   auto const samples = open_samples(options.path, options.challenge.neurons);
   auto const answers = answers_in(options.path);
   require_unchanged_inputs();

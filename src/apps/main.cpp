@@ -1,4 +1,5 @@
-#include "apps/command.hpp"
+#include "apps/report.hpp"
+#include "apps/session.hpp"
 #include "core/error.hpp"
 
 #include <sys/resource.h>

@@ -91,7 +91,7 @@ void add_options(CLI::App& command, MultiplyOptions& options) {
 /// Throws UsageError if options contradict each other or a number is not finite.
 void require_valid(MultiplyOptions const& options) {
   auto const require_finite = [](char const* name, double number) {
-    if (!std::isfinite(number)) throw UsageError(fmt::format("{} is {}, expected a finite number", name, number));
+    if (!std::isfinite(number)) fail<UsageError>("{} is {}, expected a finite number", name, number);
   };
   require_finite("--alpha", options.alpha);
   require_finite("--beta", options.beta.value_or(1.0));
@@ -388,7 +388,7 @@ private:
       engine_ = std::make_unique<ProductEngine<Scalar>>(backend_, tiles_, memory_limit_, inputs, way);
     } catch (ResourceError const& error) {
       if (!is_tile_of_journal_) throw;
-      throw ResourceError(fmt::format("{}; its tiles are those of the journal {}", error.what(), options_.journal));
+      fail<ResourceError>("{}; its tiles are those of the journal {}", error.what(), options_.journal);
     }
   }
 

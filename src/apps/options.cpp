@@ -377,7 +377,7 @@ OptionalSampleRange parse_samples(std::string const& text) {
   auto const first = whole_number(text.substr(0, colon)).value_or(0);
   auto const last = whole_number(text.substr(std::min(colon + 1, text.size()))).value_or(0);
   if (first < 1 || last < first)
-    throw UsageError(fmt::format("--samples is '{}', expected FIRST:LAST with 1 <= FIRST <= LAST", text));
+    fail<UsageError>("--samples is '{}', expected FIRST:LAST with 1 <= FIRST <= LAST", text);
   return SampleRange{first - 1, last};
 }
 

@@ -1,5 +1,6 @@
-#include "apps/command.hpp"
+#include "apps/session.hpp"
 
+#include "apps/command.hpp"
 #include "core/error.hpp"
 #include "core/host.hpp"
 #include "core/printable.hpp"
@@ -33,7 +34,7 @@ std::string version_text() {
                      provenance.kokkos_version, compiled_backend_names());
 }
 
-int fail(int exit_code, std::string const& sentence, bool speaks) {
+int refuse(int exit_code, std::string const& sentence, bool speaks) {
   constexpr std::size_t longest = 2000; // limit on the length of a sentence that quotes long names
   if (speaks) say("varve: " + printable(sentence, longest));
   return exit_code;
@@ -117,7 +118,7 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
     return 0;
   }
   if (communicator.size() > 1 && !action.is_parallel) {
-    throw UsageError(fmt::format("varve {} runs as one rank", command_line.get_subcommands().front()->get_name()));
+    fail<UsageError>("varve {} runs as one rank", command_line.get_subcommands().front()->get_name());
   }
   communicator.together([&] {
     if (action.uses_devices) {
@@ -144,7 +145,7 @@ int Session::run_on(Communicator const& communicator, int num_arguments, char** 
 int Session::run(int num_arguments, char** arguments) {
   if (!ranks_) {
     ranks_.emplace(num_arguments, arguments, StartMpi::if_launched);
-    auto const say_last = [](Error const& error) { fail(static_cast<int>(error.kind()), error.what(), true); };
+    auto const say_last = [](Error const& error) { refuse(static_cast<int>(error.kind()), error.what(), true); };
     ParallelEnvironment::set_failure_handler(say_last);
     set_start_failure_handler(say_last);
   }
@@ -154,9 +155,9 @@ int Session::run(int num_arguments, char** arguments) {
   } catch (Error const& failure) {
     // All ranks throw the same error (Communicator::together); only the root prints it.
     auto const error = error_meant_by(failure);
-    return fail(static_cast<int>(error.kind()), error.what(), communicator.is_root());
+    return refuse(static_cast<int>(error.kind()), error.what(), communicator.is_root());
   } catch (std::exception const& failure) {
-    fail(4, error_meant_by(failure).what(), true);
+    refuse(4, error_meant_by(failure).what(), true);
     ParallelEnvironment::abort_if_several(4);
     return 4;
   }

@@ -173,7 +173,7 @@ std::optional<std::size_t> keep_every(std::string const& recompute) {
   if (recompute == "none") return 1;
   auto const interval = whole_number(recompute);
   if (interval.value_or(0) == 0)
-    throw UsageError(fmt::format("--recompute is '{}', expected auto, none or a number from 1 on", recompute));
+    fail<UsageError>("--recompute is '{}', expected auto, none or a number from 1 on", recompute);
   return interval;
 }
 
@@ -216,9 +216,9 @@ TrainingOptions training_options(TrainOptions const& options, Recipe const& reci
 void require_writable_outputs(TrainOptions const& options) {
   auto const require_network = [](char const* option, std::string const& path) {
     if (!is_container_name(path)) {
-      throw UsageError(fmt::format("{} {} cannot hold a trained network, expected a name that ends in .safetensors "
-                                   "(networks in text have one bias for all neurons)",
-                                   option, path));
+      fail<UsageError>("{} {} cannot hold a trained network, expected a name that ends in .safetensors (networks in "
+                       "text have one bias for all neurons)",
+                       option, path);
     }
   };
   require_network("--output", options.output);
@@ -549,9 +549,9 @@ private:
       return work();
     } catch (DivergenceError const& error) {
       if (!saved_step_) throw;
-      throw InputError(fmt::format("{}; {} holds the network after step {}, from which a training with other options "
-                                   "can start (as its --network, with another --checkpoint)",
-                                   error.what(), options_.checkpoint, *saved_step_));
+      fail<InputError>("{}; {} holds the network after step {}, from which a training with other options can start (as "
+                       "its --network, with another --checkpoint)",
+                       error.what(), options_.checkpoint, *saved_step_);
     }
   }
 

@@ -35,9 +35,8 @@ public:
       };
       auto const outside = std::ranges::find_if(categories_, is_outside);
       if (outside != categories_.end() && !is_part) {
-        throw InputError(fmt::format("{} names sample {}, but the input holds samples {}; verify a part with --samples "
-                                     "FIRST:LAST",
-                                     path, *outside + 1, range_text(first_sample_, count)));
+        fail<InputError>("{} names sample {}, but the input holds samples {}; verify a part with --samples FIRST:LAST",
+                         path, *outside + 1, range_text(first_sample_, count));
       }
       return;
     }
@@ -47,8 +46,8 @@ public:
     SampleIndex const held = reader->num_samples();
     bool const holds_all = first <= first_sample_ && first + held >= first_sample_ + count;
     if (!holds_all || (!is_part && held != count)) {
-      throw InputError(fmt::format("{} holds samples {}, expected {}", path, range_text(first, held),
-                                   range_text(first_sample_, count)));
+      fail<InputError>("{} holds samples {}, expected {}", path, range_text(first, held),
+                       range_text(first_sample_, count));
     }
     skipped_ = static_cast<std::size_t>(first_sample_ - first);
     activations_ = std::move(reader);

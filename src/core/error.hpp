@@ -4,6 +4,8 @@
 
 #include <varve/error.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace varve {
 
@@ -71,5 +74,11 @@ Narrow narrowed(std::uint64_t number, char const* what,
 /// Converts an exception to an Error: an Error is returned as it is; other exceptions become a ResourceError, which
 /// names the lack of memory or threads if that is the cause.
 Error error_of(std::exception const& failure);
+
+/// Throws an error whose sentence is formatted as by fmt::format.
+template <class Kind, class... Values>
+[[noreturn]] void fail(fmt::format_string<Values...> sentence, Values&&... values) {
+  throw Kind(fmt::format(sentence, std::forward<Values>(values)...));
+}
 
 } // namespace varve

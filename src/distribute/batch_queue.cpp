@@ -7,8 +7,6 @@
 #include <mpi.h>
 #endif
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -137,7 +135,7 @@ std::string to_string(Schedule schedule) {
 Schedule parse_schedule(std::string const& name) {
   for (auto const schedule : {Schedule::fixed, Schedule::dynamic})
     if (name == to_string(schedule)) return schedule;
-  throw UsageError(fmt::format("there is no schedule '{}'; there are: static, dynamic", name));
+  fail<UsageError>("there is no schedule '{}'; there are: static, dynamic", name);
 }
 
 SampleIndex grain_of(SampleIndex num_samples) {
@@ -152,8 +150,8 @@ std::vector<SampleRange> left_over(SampleIndex num_samples, std::vector<SampleRa
   SampleIndex next = 0;
   for (auto const& [first, last] : finished) {
     if (first < next || last < first || last > num_samples) {
-      throw InputError(fmt::format("the journal holds the samples {} to {}, expected each of {} samples once",
-                                   first + 1, last, num_samples));
+      fail<InputError>("the journal holds the samples {} to {}, expected each of {} samples once", first + 1, last,
+                       num_samples);
     }
     if (first > next) left.emplace_back(next, first);
     next = last;

@@ -4,8 +4,6 @@
 #include "core/error.hpp"
 #include "distribute/ranks.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -119,7 +117,7 @@ public:
     for (auto const size : sizes) counts.push_back(static_cast<int>(size / granularity));
     auto const bytes = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
     if (bytes / granularity > std::numeric_limits<int>::max())
-      throw ResourceError(fmt::format("the activations of a layer are {} bytes; lower --batch", bytes));
+      fail<ResourceError>("the activations of a layer are {} bytes; lower --batch", bytes);
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, counts.data(), places_of(counts).first.data(), unit_,
                    ranks_);
   }

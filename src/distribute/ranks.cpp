@@ -1,5 +1,6 @@
 #include "distribute/ranks.hpp"
 
+#include "core/error.hpp"
 #include "core/host.hpp"
 #include "core/runtime.hpp"
 #include "io/checksum.hpp"
@@ -133,9 +134,9 @@ void require_own_devices(std::vector<RankDevice> const& devices) {
   auto const ranks = first_repeated(identities);
   if (!ranks) return;
   auto const& shared = devices[ranks->second];
-  throw ResourceError(fmt::format("ranks {} and {} on {} would share {}; start as many ranks as there are devices, or "
-                                  "add --tuning share-devices=on",
-                                  ranks->first, ranks->second, shared.host, shared.device));
+  fail<ResourceError>("ranks {} and {} on {} would share {}; start as many ranks as there are devices, or add --tuning "
+                      "share-devices=on",
+                      ranks->first, ranks->second, shared.host, shared.device);
 }
 
 RankPlaces place_ranks(Communicator const& communicator, Backend backend, bool share_devices) {

@@ -70,18 +70,18 @@ Json head_of(RecordFile const& file) {
   if (file.num_records() == 0) return nullptr;
   auto head = parse_json(file.read(0), file.path().string());
   if (!head.is_object() || !head.contains("run") || !head["run"].is_object())
-    throw InputError(fmt::format("{} does not begin with the description of a run", file.path().string()));
+    varve::fail<InputError>("{} does not begin with the description of a run", file.path().string());
   if (head.contains("version") && head["version"] == journal_version) return head;
-  throw InputError(fmt::format("{} has version {} of the journal, expected {}", file.path().string(),
-                               member_text(head, "version"), journal_version));
+  varve::fail<InputError>("{} has version {} of the journal, expected {}", file.path().string(),
+                          member_text(head, "version"), journal_version);
 }
 
 /// Throws InputError, naming the first difference, unless the head of a file holds all that `run` holds.
 void require_same_run(Json const& head, Json const& run, fs::path const& file) {
   for (auto const& [name, value] : run.items()) {
     if (head.contains(name) && head[name] == value) continue;
-    throw InputError(fmt::format("{} is the journal of another run: {} is {} there and {} here", file.string(), name,
-                                 member_text(head, name), json_text(value)));
+    varve::fail<InputError>("{} is the journal of another run: {} is {} there and {} here", file.string(), name,
+                            member_text(head, name), json_text(value));
   }
 }
 
@@ -106,7 +106,7 @@ void RecordFile::fail(char const* what, int error) const {
   auto const name = is_temporary_
                         ? fmt::format("a temporary file for finished batches in the folder {}", path_.string())
                         : path_.string();
-  throw ResourceError(fmt::format("{} cannot be {}: {}", name, what, std::strerror(error)));
+  varve::fail<ResourceError>("{} cannot be {}: {}", name, what, std::strerror(error));
 }
 
 void RecordFile::open_file(Purpose purpose) {
@@ -126,7 +126,7 @@ void RecordFile::keep_others_out() const {
   while (flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return;
     if (std::chrono::steady_clock::now() > deadline) {
-      throw InputError(fmt::format("{} is in use by another run", path_.string()));
+      varve::fail<InputError>("{} is in use by another run", path_.string());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -140,7 +140,7 @@ void RecordFile::find_records() {
   auto const num_begin = read_at(file_.number(), 0, begin.data(), begin.size());
   if (num_begin < 0) fail("read", errno);
   if (!signature.starts_with(std::string_view(begin.data(), static_cast<std::size_t>(num_begin)))) {
-    throw InputError(fmt::format("{} is not a journal of Varve", path_.string()));
+    varve::fail<InputError>("{} is not a journal of Varve", path_.string());
   }
   if (size >= signature.size()) end_ = signature.size();
   while (end_ > 0) {
@@ -166,7 +166,7 @@ std::optional<std::string> RecordFile::record_at(std::uint64_t offset, std::uint
 std::string RecordFile::read(std::size_t number) const {
   auto content = record_at(offsets_.at(number), end_);
   if (content) return std::move(*content);
-  throw InputError(fmt::format("{}: record {} has changed since it was written", path_.string(), number));
+  varve::fail<InputError>("{}: record {} has changed since it was written", path_.string(), number);
 }
 
 void RecordFile::append(std::string_view content) {

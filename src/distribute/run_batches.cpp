@@ -185,8 +185,7 @@ std::string to_bytes(FinishedBatch const& batch) {
 
 FinishedBatch batch_of_bytes(std::string_view bytes, std::string const& place) {
   auto const fail = [&] {
-    throw InputError(
-        fmt::format("{}: found a record of another length than its lists, expected a finished batch", place));
+    varve::fail<InputError>("{}: found a record of another length than its lists, expected a finished batch", place);
   };
   auto const take = [&](void* values, std::size_t size) {
     if (size > bytes.size()) fail();

@@ -2,8 +2,6 @@
 
 #include "core/error.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -68,7 +66,7 @@ SampleRange range_of_tile(ProductTiles const& tiles, std::size_t element_size, s
   bool const has_task = record.size() >= sizeof(std::uint64_t) && task_of_record(record) < tiles.num_tasks();
   if (has_task && numbers_of_record(record).size() == tiles.block(task_of_record(record)).size() * element_size)
     return {task_of_record(record), task_of_record(record) + 1};
-  throw InputError(fmt::format("{} has {} bytes, expected a tile of this product", place, record.size()));
+  fail<InputError>("{} has {} bytes, expected a tile of this product", place, record.size());
 }
 
 std::vector<std::uint64_t> tasks_left(Communicator const& communicator, std::vector<std::uint64_t> const& order,
@@ -80,7 +78,7 @@ std::vector<std::uint64_t> tasks_left(Communicator const& communicator, std::vec
   communicator.together([&] {
     std::unordered_set<std::uint64_t> known;
     for (auto const task : all)
-      if (!known.insert(task).second) throw InputError(fmt::format("the journal holds tile {} twice", task));
+      if (!known.insert(task).second) fail<InputError>("the journal holds tile {} twice", task);
     for (auto const task : order)
       if (!known.contains(task)) left.push_back(task);
   });

@@ -13,8 +13,6 @@
 #include "plan/memory.hpp"
 #include "plan/names.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -220,11 +218,10 @@ private:
     auto encoding = chooser_.choose(layer, number);
     std::size_t const bytes = encoding.choice.encoded_bytes(kernels_.scalar_bytes());
     if (is_forced_ && bytes > encoding_limit_ && bytes > bytes_of(layer))
-      throw ResourceError(
-          fmt::format("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
-                      "may be used; leave formats and kernel of --tuning out, or raise --memory host to {}",
-                      number, in_gibibytes(bytes), to_string(encoding.choice.format), in_gibibytes(encoding_limit_),
-                      memory_option_for(bytes)));
+      fail<ResourceError>("layer {} needs {} of the host's memory in the format that was asked for, {}, but only {} "
+                          "may be used; leave formats and kernel of --tuning out, or raise --memory host to {}",
+                          number, in_gibibytes(bytes), to_string(encoding.choice.format), in_gibibytes(encoding_limit_),
+                          memory_option_for(bytes));
     return encoding;
   }
 

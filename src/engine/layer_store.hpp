@@ -317,12 +317,11 @@ public:
     std::size_t const batch = smallest_batch_bytes();
     auto remedy = fmt::format("--memory device={}", memory_option_for(batch + weights));
     if (limits_.device_weights) remedy += fmt::format(",weights={}", memory_option_for(weights));
-    throw ResourceError(fmt::format(
-        "the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} beside {} for "
-        "the smallest batch, but only {} may be used for weights; {} suffices (without a device of its own: also "
-        "--memory host of that size), or take a device with more memory",
-        layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch), in_gibibytes(room()),
-        remedy));
+    fail<ResourceError>("the weights of layer {} need {}; streamed in the smallest strips of outputs, weights need {} "
+                        "beside {} for the smallest batch, but only {} may be used for weights; {} suffices (without a "
+                        "device of its own: also --memory host of that size), or take a device with more memory",
+                        layer, in_gibibytes(bytes_of(layer)), in_gibibytes(weights), in_gibibytes(batch),
+                        in_gibibytes(room()), remedy);
   }
 
   /// Adds the next strip of a layer that is too large. The first strip replaces the layer.

@@ -2,8 +2,6 @@
 
 #include "core/error.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -113,11 +111,10 @@ double longest(std::vector<std::size_t> const& cuts, std::vector<double> const& 
 LeafShares::LeafShares(std::size_t num_ranks, std::vector<double> const& speeds)
     : is_fixed_(!speeds.empty()), seconds_(num_ranks) {
   if (!is_fixed_) return;
-  if (speeds.size() != num_ranks)
-    throw UsageError(fmt::format("{} speeds are given for {} ranks", speeds.size(), num_ranks));
+  if (speeds.size() != num_ranks) fail<UsageError>("{} speeds are given for {} ranks", speeds.size(), num_ranks);
   for (std::size_t rank = 0; rank < num_ranks; ++rank) {
     if (!(speeds[rank] > 0.0 && std::isfinite(speeds[rank])))
-      throw UsageError(fmt::format("the speed of rank {} is {}, expected a positive number", rank, speeds[rank]));
+      fail<UsageError>("the speed of rank {} is {}, expected a positive number", rank, speeds[rank]);
     seconds_[rank] = 1.0 / speeds[rank];
   }
 }

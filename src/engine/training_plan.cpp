@@ -79,8 +79,8 @@ void require_valid(TrainingSizes const& sizes, TrainingOptions const& options) {
   if (!options.micro_batch) return;
   std::size_t const leaves = *options.micro_batch / sizes.leaf;
   if (*options.micro_batch % sizes.leaf != 0 || !std::has_single_bit(leaves)) {
-    throw UsageError(fmt::format("a micro-batch of {} samples was asked for, expected {} times a power of two",
-                                 *options.micro_batch, sizes.leaf));
+    fail<UsageError>("a micro-batch of {} samples was asked for, expected {} times a power of two",
+                     *options.micro_batch, sizes.leaf);
   }
 }
 

@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
 #include "io/triple_text.hpp"
-#include "network/fail.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -4,7 +4,6 @@
 #include "core/host_threads.hpp"
 #include "io/input_files.hpp"
 #include "io/whole_bytes.hpp"
-#include "network/fail.hpp"
 
 #include <sys/stat.h>
 

@@ -6,7 +6,6 @@
 #include "io/json_text.hpp"
 #include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
-#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -5,7 +5,6 @@
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
 #include "io/whole_bytes.hpp"
-#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

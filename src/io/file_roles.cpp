@@ -5,7 +5,6 @@
 #include "io/input_files.hpp"
 #include "io/output_file.hpp"
 #include "io/text_file.hpp"
-#include "network/fail.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

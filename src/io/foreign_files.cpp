@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "io/text_file.hpp"
 #include "io/triple_text.hpp"
-#include "network/fail.hpp"
 
 #include <algorithm>
 #include <array>

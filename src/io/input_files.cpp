@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "io/output_file.hpp"
-#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "io/text_file.hpp"
-#include "network/fail.hpp"
 
 #include <algorithm>
 #include <array>

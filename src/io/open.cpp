@@ -10,7 +10,6 @@
 #include "io/network_file.hpp"
 #include "io/sample_file.hpp"
 #include "io/text_file.hpp"
-#include "network/fail.hpp"
 
 #include <array>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "io/challenge.hpp"
 #include "io/input_files.hpp"
-#include "network/fail.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,6 @@
 #include "core/error.hpp"
 #include "io/stored_matrix.hpp"
 #include "io/text_file.hpp"
-#include "network/fail.hpp"
 
 #include <limits>
 #include <utility>

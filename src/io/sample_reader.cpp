@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "network/fail.hpp"
 
 #include <algorithm>
 #include <future>

@@ -4,7 +4,6 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "io/input_files.hpp"
-#include "network/fail.hpp"
 
 #include <unistd.h>
 #include <zlib.h>

@@ -1,11 +1,10 @@
 #include "library/crossing.hpp"
 
+#include "core/error.hpp"
 #include "core/version.hpp"
 #include "network/sparse_matrix.hpp"
 
 #include <varve/version.hpp>
-
-#include <fmt/format.h>
 
 #include <limits>
 
@@ -15,7 +14,7 @@ varve::Activation to_private(Activation const& activation) {
   auto const kind = static_cast<std::size_t>(activation.kind);
   if (kind < varve::all_activations.size())
     return varve::make_activation(varve::all_activations[kind], activation.parameter);
-  throw UsageError(fmt::format("there is no activation number {}", static_cast<int>(activation.kind)));
+  fail<UsageError>("there is no activation number {}", static_cast<int>(activation.kind));
 }
 
 Activation to_public(varve::Activation const& activation) { return {activation.kind, varve::parameter_of(activation)}; }
@@ -23,7 +22,7 @@ Activation to_public(varve::Activation const& activation) { return {activation.k
 varve::SparseMatrix to_private(CsrView const& matrix, std::string const& place) {
   constexpr std::size_t max_columns = std::numeric_limits<NeuronIndex>::max();
   if (matrix.num_columns > max_columns)
-    throw InputError(fmt::format("{} has {} columns, expected at most {}", place, matrix.num_columns, max_columns));
+    fail<InputError>("{} has {} columns, expected at most {}", place, matrix.num_columns, max_columns);
   varve::SparseMatrix copy;
   copy.num_rows = matrix.num_rows;
   copy.num_columns = matrix.num_columns;

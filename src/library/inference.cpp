@@ -1,11 +1,10 @@
 #include <varve/inference.hpp>
 
+#include "core/error.hpp"
 #include "core/stopwatch.hpp"
 #include "engine/inference.hpp"
 #include "library/crossing.hpp"
 #include "library/engine_options.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -70,8 +69,8 @@ struct PreparedNetwork::Contents {
   /// Throws InputError unless samples of this width fit the network.
   void require_width(std::size_t width) const {
     if (width != network.num_inputs())
-      throw InputError(fmt::format("the samples have {} values each, expected {}, the inputs of the network", width,
-                                   network.num_inputs()));
+      fail<InputError>("the samples have {} values each, expected {}, the inputs of the network", width,
+                       network.num_inputs());
   }
 
   /// Runs samples in batches, each in a turn of its own and of about a second at most, or, if `is_whole`, as large as
@@ -140,19 +139,19 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
                                                  Progress const& progress) {
   auto& own = *contents_;
   if (backend != this->backend())
-    throw UsageError(fmt::format("the execution space is of the backend {}, but the network was prepared for {}",
-                                 v0_3::to_string(backend), v0_3::to_string(this->backend())));
+    fail<UsageError>("the execution space is of the backend {}, but the network was prepared for {}",
+                     v0_3::to_string(backend), v0_3::to_string(this->backend()));
   if (precision != own.options.precision)
     throw UsageError(own.options.precision == Precision::double_precision
                          ? "the Views hold float, but the network was prepared for double"
                          : "the Views hold double, but the network was prepared for float");
   auto* const engine = dynamic_cast<varve::InferenceOnDevice*>(own.inference.get());
   if (engine == nullptr)
-    throw UsageError(fmt::format("the engine {} takes no Views; take varve", varve::to_string(own.options.engine)));
+    fail<UsageError>("the engine {} takes no Views; take varve", varve::to_string(own.options.engine));
   own.require_width(samples.num_columns);
   if (activations.num_rows != samples.num_rows || activations.num_columns != num_outputs())
-    throw InputError(fmt::format("the View of activations has shape {} x {}, expected {} samples x {} outputs",
-                                 activations.num_rows, activations.num_columns, samples.num_rows, num_outputs()));
+    fail<InputError>("the View of activations has shape {} x {}, expected {} samples x {} outputs",
+                     activations.num_rows, activations.num_columns, samples.num_rows, num_outputs());
   InferenceResult result;
   auto const bytes_per_value = precision == Precision::double_precision ? sizeof(double) : sizeof(float);
   auto const plan = [&](std::size_t first, std::size_t last) {
@@ -168,7 +167,7 @@ InferenceResult PreparedNetwork::infer_on_device(Backend backend, Precision prec
 std::vector<std::string> PreparedNetwork::plan_lines(std::size_t num_samples) {
   auto const neurons = num_inputs();
   if (num_samples > std::numeric_limits<EdgeOffset>::max() / std::max<std::size_t>(1, neurons))
-    throw UsageError(fmt::format("{} samples of {} neurons cannot be counted", num_samples, neurons));
+    fail<UsageError>("{} samples of {} neurons cannot be counted", num_samples, neurons);
   return contents_->lines_for({num_samples, num_samples * neurons, false});
 }
 

@@ -1,5 +1,6 @@
 #include <varve/network.hpp>
 
+#include "core/error.hpp"
 #include "core/host.hpp"
 #include "library/crossing.hpp"
 #include "network/network.hpp"
@@ -80,8 +81,7 @@ EdgeOffset Network::num_edges() const {
 }
 
 Layer Network::layer(std::size_t number) const {
-  if (number >= num_layers())
-    throw UsageError(fmt::format("{} has no layer {}, only 0 to {}", name(), number, num_layers() - 1));
+  if (number >= num_layers()) fail<UsageError>("{} has no layer {}, only 0 to {}", name(), number, num_layers() - 1);
   auto layer = contents_->source->layer(number);
   return Layer{std::move(layer.weights), std::move(layer.bias), to_public(layer.activation)};
 }
@@ -97,7 +97,7 @@ Network reduced(Network const& network, ReductionPasses const& passes) {
 
 Network pruned(Network const& network, double density, bool over_whole_network) {
   if (!(density > 0.0 && density <= 1.0))
-    throw UsageError(fmt::format("the density is {}, expected a number above 0 and at most 1", density));
+    fail<UsageError>("the density is {}, expected a number above 0 and at most 1", density);
   auto const scope = over_whole_network ? varve::PruneScope::network : varve::PruneScope::layer;
   return hold_copy(varve::PrunedNetwork(*network.contents().source, density, scope));
 }

@@ -7,8 +7,6 @@
 #include "products/product_engine.hpp"
 #include "products/strided_matrix.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -99,8 +97,8 @@ private:
   void open_target(ProductTarget const& target) {
     if (auto const* const file = std::get_if<MatrixFile>(&target)) {
       if (shape_.rows == 0 || shape_.columns == 0)
-        throw varve::InputError(
-            fmt::format("a product of {} x {} numbers cannot be written to a file", shape_.rows, shape_.columns));
+        varve::fail<varve::InputError>("a product of {} x {} numbers cannot be written to a file", shape_.rows,
+                                       shape_.columns);
       writer_ = std::make_unique<varve::DenseFileWriter>(file->name, shape_.rows, shape_.columns,
                                                          is_double ? varve::Precision::double_precision
                                                                    : varve::Precision::single_precision);
@@ -111,8 +109,8 @@ private:
       throw varve::UsageError(is_double ? "C holds float, but the precision of the product is double"
                                         : "C holds double, but the precision of the product is float");
     if (view->num_rows != shape_.rows || view->num_columns != shape_.columns)
-      throw varve::InputError(fmt::format("C has {} x {} numbers, expected {} x {} as in the product", view->num_rows,
-                                          view->num_columns, shape_.rows, shape_.columns));
+      varve::fail<varve::InputError>("C has {} x {} numbers, expected {} x {} as in the product", view->num_rows,
+                                     view->num_columns, shape_.rows, shape_.columns);
     memory_ = *view;
   }
 
@@ -185,8 +183,7 @@ ProductResult multiply(ProductOperand const& a, ProductOperand const& b, Product
                        ProductOptions const& options, Progress const& progress) {
   require_kokkos();
   for (auto const& [name, number] : {std::pair("alpha", options.alpha), std::pair("beta", options.beta)})
-    if (!std::isfinite(number))
-      throw varve::UsageError(fmt::format("{} is {}, expected a finite number", name, number));
+    if (!std::isfinite(number)) varve::fail<varve::UsageError>("{} is {}, expected a finite number", name, number);
   check_files(a, b, c, options.added);
   Turn const turn;
   return options.precision == Precision::double_precision ? Product<double>(a, b, c, options).run(progress)

@@ -1,8 +1,7 @@
 #include <varve/samples.hpp>
 
+#include "core/error.hpp"
 #include "library/crossing.hpp"
-
-#include <fmt/format.h>
 
 #include <limits>
 
@@ -14,17 +13,17 @@ void require_size(std::size_t num_values, std::size_t rows, std::size_t columns)
   constexpr std::size_t max_columns = std::numeric_limits<NeuronIndex>::max();
   bool const fits = columns == 0 ? num_values == 0 : num_values / columns == rows && num_values % columns == 0;
   if (!fits || columns > max_columns)
-    throw InputError(fmt::format("samples: found {} values, expected {} samples of {} neurons each (at most {})",
-                                 num_values, rows, columns, max_columns));
+    fail<InputError>("samples: found {} values, expected {} samples of {} neurons each (at most {})", num_values, rows,
+                     columns, max_columns);
 }
 
 template <class Scalar>
 varve::SampleSet from_values(std::span<Scalar const> values, std::size_t num_samples, std::size_t num_neurons) {
   require_size(values.size(), num_samples, num_neurons);
   auto const fail = [&](std::size_t row, std::size_t column) {
-    throw InputError(
-        fmt::format("samples: sample {} has the value {} at neuron {} (counted from 0), expected a finite number", row,
-                    values[row * num_neurons + column], column));
+    varve::fail<varve::InputError>(
+        "samples: sample {} has the value {} at neuron {} (counted from 0), expected a finite number", row,
+        values[row * num_neurons + column], column);
   };
   return {varve::compressed(values, num_samples, num_neurons, varve::Precision::double_precision, fail)};
 }

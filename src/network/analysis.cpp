@@ -3,7 +3,6 @@
 #include "core/buffer_pool.hpp"
 #include "core/error.hpp"
 #include "core/host_threads.hpp"
-#include "network/fail.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,6 @@
 #include "network/optimizer.hpp"
 
 #include "core/error.hpp"
-#include "network/fail.hpp"
 
 #include <fmt/ranges.h>
 

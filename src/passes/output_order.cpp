@@ -3,6 +3,8 @@
 #include "network/analysis.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 #include <span>
 
@@ -41,6 +43,7 @@ public:
     }
     is_taken_.assign(pieces_.size(), false);
     num_shared_.assign(pieces_.size(), 0);
+    is_nearer_.assign(pieces_.size(), false);
     pieces_of_input_.resize(weights.num_columns);
     for (std::size_t piece = 0; piece < pieces_.size(); ++piece)
       for (NeuronIndex const input : list_of(piece)) pieces_of_input_[input].push_back(piece);
@@ -69,6 +72,8 @@ public:
 private:
   std::span<NeuronIndex const> list_of(std::size_t piece) const { return weights_.row_columns(pieces_[piece].front()); }
   std::size_t num_new(std::size_t piece) const { return list_of(piece).size() - num_shared_[piece]; }
+  /// Orders pieces by their new inputs, then by their number.
+  std::uint64_t distance(std::size_t piece) const { return static_cast<std::uint64_t>(num_new(piece)) << 32U | piece; }
   bool pays_off(double min_uses) const {
     return static_cast<double>(num_edges_) >= min_uses * static_cast<double>(num_inputs_of_stages_);
   }
@@ -76,15 +81,14 @@ private:
   /// The piece with the fewest new inputs among those that share inputs with the stage, first of equals; if none shares
   /// any, the next piece.
   std::size_t next_piece() {
-    std::erase_if(neighbours_, [&](std::size_t piece) { return is_taken_[piece]; });
-    while (next_ < pieces_.size() && is_taken_[next_]) ++next_;
-    std::size_t best = next_;
-    for (std::size_t const piece : neighbours_) {
-      bool const is_better =
-          num_shared_[best] == 0 || num_new(piece) < num_new(best) || (num_new(piece) == num_new(best) && piece < best);
-      if (is_better) best = piece;
+    while (!nearest_.empty()) {
+      auto const piece = static_cast<std::uint32_t>(nearest_.front());
+      if (!is_taken_[piece] && nearest_.front() == distance(piece)) return piece;
+      std::ranges::pop_heap(nearest_, std::greater());
+      nearest_.pop_back();
     }
-    return best;
+    while (next_ < pieces_.size() && is_taken_[next_]) ++next_;
+    return next_;
   }
 
   void take(std::size_t piece) {
@@ -101,8 +105,16 @@ private:
       for (std::size_t const piece : pieces_of_input_[input]) {
         if (is_taken_[piece]) continue;
         if (num_shared_[piece]++ == 0) neighbours_.push_back(piece);
+        if (!is_nearer_[piece]) nearer_.push_back(piece);
+        is_nearer_[piece] = true;
       }
     }
+    for (std::size_t const piece : nearer_) {
+      nearest_.push_back(distance(piece));
+      std::ranges::push_heap(nearest_, std::greater());
+      is_nearer_[piece] = false;
+    }
+    nearer_.clear();
   }
 
   /// Ends the stage after its last whole unit and moves the remaining outputs to the next stage. False if there is no
@@ -122,6 +134,7 @@ private:
     num_inputs_ = 0;
     for (std::size_t const piece : neighbours_) num_shared_[piece] = 0;
     neighbours_.clear();
+    nearest_.clear();
     for (NeuronIndex const output : stage_outputs_) add_inputs(weights_.row_columns(output));
     return true;
   }
@@ -133,6 +146,9 @@ private:
   std::vector<std::vector<std::size_t>> pieces_of_input_;
   std::vector<std::size_t> neighbours_; ///< pieces that share inputs with the stage
   std::vector<std::size_t> num_shared_; ///< for each piece the number of inputs it shares with the stage
+  std::vector<std::size_t> nearer_;     ///< pieces that share inputs that are being added
+  std::vector<bool> is_nearer_;         ///< for each piece whether it is one of them
+  std::vector<std::uint64_t> nearest_;  ///< heap of distances; those that have changed since are skipped
   std::vector<NeuronIndex> stage_outputs_;
   std::vector<std::uint32_t> stage_of_input_; ///< for each input the last stage that reads it
   std::uint32_t stage_ = 1;

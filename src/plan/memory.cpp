@@ -4,8 +4,6 @@
 #include "core/runtime.hpp"
 #include "plan/names.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -105,10 +103,10 @@ std::size_t max_strip_bytes(RoomForWeights room) {
 WeightSegments plan_segments(std::vector<std::size_t> const& piece_bytes, RoomForWeights room) {
   auto const largest = std::ranges::max_element(piece_bytes);
   if (2 * *largest > room.most) {
-    throw ResourceError(fmt::format(
+    fail<ResourceError>(
         "the weights of layer {} need {}, and twice as much is needed to stream the weights of all layers to the "
         "device, but only {} may be used for weights; {} or --memory weights, or take a device with more memory",
-        largest - piece_bytes.begin(), in_gibibytes(*largest), in_gibibytes(room.most), raise_limit));
+        largest - piece_bytes.begin(), in_gibibytes(*largest), in_gibibytes(room.most), raise_limit);
   }
   std::size_t const total = std::accumulate(piece_bytes.begin(), piece_bytes.end(), std::size_t(0));
   WeightSegments plan;

@@ -16,8 +16,8 @@ std::vector<FormatName> parse_formats(std::string const& list) {
     auto const name = list.substr(first, last - first);
     auto const found = std::ranges::find(all_formats, name, &FormatEntry::name);
     if (found == all_formats.end()) {
-      throw UsageError(fmt::format("there is no format '{}'; there are: auto, or some of {}", name,
-                                   fmt::join(names_of(all_formats), ", ")));
+      fail<UsageError>("there is no format '{}'; there are: auto, or some of {}", name,
+                       fmt::join(names_of(all_formats), ", "));
     }
     wanted.push_back(found->format);
     first = last + 1;
@@ -28,7 +28,7 @@ std::vector<FormatName> parse_formats(std::string const& list) {
 KernelName parse_kernel(std::string const& name) {
   auto const found = std::ranges::find(all_kernels, name, &KernelEntry::name);
   if (found != all_kernels.end() && found->can_be_asked_for) return found->kernel;
-  throw UsageError(fmt::format("there is no kernel '{}'; there are: {}", name, fmt::join(names_of(all_kernels), ", ")));
+  fail<UsageError>("there is no kernel '{}'; there are: {}", name, fmt::join(names_of(all_kernels), ", "));
 }
 
 namespace {
@@ -57,17 +57,16 @@ std::string memory_option_for(std::size_t bytes) {
 
 void batch_exceeds_memory(std::size_t samples, std::size_t batch_bytes, std::size_t weight_bytes, std::size_t limit,
                           std::size_t most) {
-  throw ResourceError(fmt::format("a batch of {} samples needs {} beside {} of weights, but only {} "
-                                  "may be used, enough for {} samples; {}",
-                                  samples, in_gibibytes(batch_bytes), in_gibibytes(weight_bytes), in_gibibytes(limit),
-                                  most,
-                                  most == 0 ? raise_limit + std::string(" or take a device with more memory")
-                                            : std::string("lower --batch or ") + raise_limit));
+  fail<ResourceError>(
+      "a batch of {} samples needs {} beside {} of weights, but only {} may be used, enough for {} samples; {}",
+      samples, in_gibibytes(batch_bytes), in_gibibytes(weight_bytes), in_gibibytes(limit), most,
+      most == 0 ? raise_limit + std::string(" or take a device with more memory")
+                : std::string("lower --batch or ") + raise_limit);
 }
 
 void layer_is_too_wide(std::size_t number, std::size_t num_inputs, std::size_t num_outputs) {
-  throw InputError(fmt::format("layer {} has {} inputs and {} outputs, expected at most 2^31 - 1 of each", number,
-                               num_inputs, num_outputs));
+  fail<InputError>("layer {} has {} inputs and {} outputs, expected at most 2^31 - 1 of each", number, num_inputs,
+                   num_outputs);
 }
 
 } // namespace varve

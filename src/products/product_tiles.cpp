@@ -2,8 +2,6 @@
 
 #include "core/error.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -162,16 +160,16 @@ ProductShape shape_of_product(ProductSide const& a, ProductSide const& b, std::o
   auto const [depth_of_b, columns] = sizes(b);
   auto const shown = [](ProductSide const& side) { return side.is_transposed ? " transposed" : ""; };
   if (depth_of_b != depth) {
-    throw InputError(fmt::format("{}{} has {} rows, expected {}, the columns of {}{}", b.place, shown(b), depth_of_b,
-                                 depth, a.place, shown(a)));
+    fail<InputError>("{}{} has {} rows, expected {}, the columns of {}{}", b.place, shown(b), depth_of_b, depth,
+                     a.place, shown(a));
   }
   if (added && (added->num_rows != rows || added->num_columns != columns)) {
-    throw InputError(fmt::format("{} has {} x {} numbers, expected {} x {} as in the product", added->place,
-                                 added->num_rows, added->num_columns, rows, columns));
+    fail<InputError>("{} has {} x {} numbers, expected {} x {} as in the product", added->place, added->num_rows,
+                     added->num_columns, rows, columns);
   }
   constexpr std::uint64_t max_bytes = std::uint64_t{1} << 60U;
   if (capped_multiply(capped_multiply(rows, columns), element_size) > max_bytes)
-    throw InputError(fmt::format("a product of {} x {} numbers is too large for a file", rows, columns));
+    fail<InputError>("a product of {} x {} numbers is too large for a file", rows, columns);
   return {rows, columns, depth};
 }
 
@@ -183,12 +181,12 @@ ProductTiles tiles_of(ProductShape const& shape, std::uint64_t tile) {
   constexpr std::uint64_t shortest_step = 64; // each step of a task is a launch
   constexpr std::uint64_t usual_step = 512;   // as fast as longer steps, which need more memory
   if (tile < 1 || tile > largest_product_tile)
-    throw UsageError(fmt::format("a tile has {} rows, expected 1 to {}", tile, largest_product_tile));
+    fail<UsageError>("a tile has {} rows, expected 1 to {}", tile, largest_product_tile);
   ProductTiles const tiles{shape, tile, std::max(tile / 4, std::clamp(tile, shortest_step, usual_step))};
   auto const num_tasks = checked_multiply(tiles.num_row_tiles(), tiles.num_column_tiles());
   if (!num_tasks || *num_tasks > max_product_tasks) {
-    throw UsageError(fmt::format("a product of {} x {} numbers has too many tiles of {} rows, expected no more than {}",
-                                 shape.rows, shape.columns, tile, max_product_tasks));
+    fail<UsageError>("a product of {} x {} numbers has too many tiles of {} rows, expected no more than {}", shape.rows,
+                     shape.columns, tile, max_product_tasks);
   }
   return tiles;
 }
@@ -225,9 +223,9 @@ ProductMemory plan_product(ProductTiles const& tiles, ProductDevice const& devic
   while (memory.num_lanes > 1 && !fits(memory.num_lanes, std::min<std::uint64_t>(wanted_slots, all_tiles)))
     --memory.num_lanes;
   if (!fits(memory.num_lanes, fewest_slots)) {
-    throw ResourceError(
-        fmt::format("a product in tiles of {} rows needs {} bytes on the device, but may take {}; try a smaller --tile",
-                    tiles.tile, memory.lane_bytes + fewest_slots * memory.slot_bytes, limit));
+    fail<ResourceError>(
+        "a product in tiles of {} rows needs {} bytes on the device, but may take {}; try a smaller --tile", tiles.tile,
+        memory.lane_bytes + fewest_slots * memory.slot_bytes, limit);
   }
   auto const rest = limit - memory.num_lanes * memory.lane_bytes;
   memory.num_slots = std::clamp<std::uint64_t>(rest / memory.slot_bytes, fewest_slots,
@@ -284,10 +282,9 @@ void require_finite(MatrixBlock const& block, std::uint64_t row, Scalar const* v
   if (all_finite(values, static_cast<std::size_t>(block.num_columns))) return;
   for (std::uint64_t column = 0; column < block.num_columns; ++column) {
     if (std::isfinite(values[column])) continue;
-    throw InputError(fmt::format("the number of the product in row {}, column {} (from 0) is {}: its sum is too large "
-                                 "for {}",
-                                 block.first_row + row, block.first_column + column, values[column],
-                                 std::is_same_v<Scalar, float> ? "float; try --precision double" : "double"));
+    fail<InputError>("the number of the product in row {}, column {} (from 0) is {}: its sum is too large for {}",
+                     block.first_row + row, block.first_column + column, values[column],
+                     std::is_same_v<Scalar, float> ? "float; try --precision double" : "double");
   }
 }
 

@@ -1,7 +1,6 @@
 #include "radixnet/network.hpp"
 
 #include "core/error.hpp"
-#include "network/fail.hpp"
 #include "radixnet/random.hpp"
 
 #include <algorithm>

@@ -47,7 +47,7 @@ void keep_as_previous(fs::path const& path) {
   if (failure) fs::rename(file, previous, failure);
   if (failure && file != path) fs::copy_file(file, previous, failure);
   if (!failure) return;
-  throw ResourceError(fmt::format("{} cannot be kept as {}: {}", path.string(), previous.string(), failure.message()));
+  fail<ResourceError>("{} cannot be kept as {}: {}", path.string(), previous.string(), failure.message());
 }
 
 } // namespace
@@ -93,8 +93,8 @@ void require_same_shape(Checkpoint const& checkpoint, Network const& network, st
   auto const& layers = network.layers();
   auto const& found = checkpoint.network.layers();
   if (found.size() != layers.size()) {
-    throw InputError(fmt::format("{} is a checkpoint of another network: it has {} layers, expected {} as in {}", place,
-                                 found.size(), layers.size(), network.name()));
+    fail<InputError>("{} is a checkpoint of another network: it has {} layers, expected {} as in {}", place,
+                     found.size(), layers.size(), network.name());
   }
   for (std::size_t number = 0; number < layers.size(); ++number) {
     auto const& one = found[number].weights;
@@ -103,10 +103,8 @@ void require_same_shape(Checkpoint const& checkpoint, Network const& network, st
         have_same_size(one, other) &&
         (has_changes || (one.row_pointers == other.row_pointers && one.column_indices == other.column_indices));
     if (fits && found[number].activation == layers[number].activation) continue;
-    throw InputError(
-        fmt::format("{} is a checkpoint of another network: its layer {} has {} or another activation than "
-                    "that of {}",
-                    place, number, has_changes ? "another number of edges or neurons" : "other edges", network.name()));
+    fail<InputError>("{} is a checkpoint of another network: its layer {} has {} or another activation than that of {}",
+                     place, number, has_changes ? "another number of edges or neurons" : "other edges", network.name());
   }
 }
 
@@ -120,7 +118,7 @@ CheckpointLock::CheckpointLock(fs::path const& path, double patience) : name_(lo
     if (is_taken_by_this()) return;
     close(std::exchange(descriptor_, -1));
     if (waited.seconds() > patience)
-      throw InputError(fmt::format("{} is in use by another run, which holds {}", path.string(), name_.string()));
+      fail<InputError>("{} is in use by another run, which holds {}", path.string(), name_.string());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

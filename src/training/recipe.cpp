@@ -71,10 +71,9 @@ void require_valid(Recipe const& recipe) {
   bool const has_epsilon =
       recipe.precision == Precision::double_precision || static_cast<float>(recipe.optimizer.epsilon) > 0.0F;
   if (recipe.optimizer.is_adaptive() && !has_epsilon)
-    throw UsageError(
-        fmt::format("epsilon of Adam is {}, which is 0 in single precision, so that steps would divide 0 by 0; "
-                    "take 1e-38 or more, or double precision",
-                    recipe.optimizer.epsilon));
+    fail<UsageError>("epsilon of Adam is {}, which is 0 in single precision, so that steps would divide 0 by 0; take "
+                     "1e-38 or more, or double precision",
+                     recipe.optimizer.epsilon);
   require_valid(recipe.rate);
   require_valid(recipe.pattern);
   if (recipe.batch == 0) throw UsageError("a mini-batch needs at least 1 sample");
@@ -86,8 +85,8 @@ std::uint64_t num_steps_of(Recipe const& recipe, std::size_t num_samples) {
   std::uint64_t const steps_per_epoch = num_samples / batch + (num_samples % batch == 0 ? 0 : 1);
   auto const num_steps = checked_multiply(steps_per_epoch, recipe.epochs);
   if (num_steps) return *num_steps;
-  throw UsageError(fmt::format("{} epochs of {} steps each are more steps than can be counted (2^64 - 1)",
-                               recipe.epochs, steps_per_epoch));
+  fail<UsageError>("{} epochs of {} steps each are more steps than can be counted (2^64 - 1)", recipe.epochs,
+                   steps_per_epoch);
 }
 
 std::string to_json(Recipe const& recipe, std::size_t num_samples) {
@@ -136,7 +135,7 @@ Recipe recipe_from(nlohmann::ordered_json const& json, std::string const& place)
   } catch (nlohmann::json::exception const&) {
     throw InputError(place + ": found no recipe of a training, expected its options");
   } catch (UsageError const& error) {
-    throw InputError(fmt::format("{}: {}", place, error.what()));
+    fail<InputError>("{}: {}", place, error.what());
   }
 }
 
@@ -149,9 +148,9 @@ void require_same(std::string const& checkpoint_json, std::string const& own_jso
     if (is_data_hash || found == json_text(value)) continue;
     auto const reason = key == "epochs" ? dependent_on_epochs(ours) : std::string();
     if (key == "epochs" && reason.empty() && found != "nothing") continue;
-    throw UsageError(fmt::format("{} is of a training with {} {}, not {}{}; continue with the same options, or name "
-                                 "another checkpoint",
-                                 checkpoint, key, found, json_text(value), reason));
+    fail<UsageError>(
+        "{} is of a training with {} {}, not {}{}; continue with the same options, or name another checkpoint",
+        checkpoint, key, found, json_text(value), reason);
   }
 }
 
@@ -160,9 +159,8 @@ void require_same_data(std::string const& checkpoint_json, std::string const& ow
   auto const ours = parse_json(own_json, "the recipe");
   for (auto const& [key, difference] : data_hashes) {
     if (!theirs.is_object() || !theirs.contains(key) || !ours.contains(key) || theirs[key] == ours[key]) continue;
-    throw InputError(fmt::format("{} is a checkpoint of a training {}; give it the same files, or name another "
-                                 "checkpoint",
-                                 checkpoint, difference));
+    fail<InputError>("{} is a checkpoint of a training {}; give it the same files, or name another checkpoint",
+                     checkpoint, difference);
   }
 }
 
@@ -217,7 +215,7 @@ ScheduleKind parse_rate_schedule(std::string const& name) {
 void require_valid(RateSchedule const& schedule) {
   auto const require_positive = [](char const* name, double number) {
     if (number > 0.0 && std::isfinite(number)) return;
-    throw UsageError(fmt::format("{} is {}, expected a positive number", name, number));
+    fail<UsageError>("{} is {}, expected a positive number", name, number);
   };
   require_positive("the rate", schedule.rate);
   require_positive("the factor of the rate", schedule.factor);
@@ -251,16 +249,15 @@ PatternSchedule parse_pattern_schedule(std::string const& name) {
 
 void require_valid(PatternEvolution const& evolution) {
   if (!(evolution.fraction > 0.0 && evolution.fraction <= 1.0)) {
-    throw UsageError(fmt::format(
-        "the fraction of edges that are dropped is {}, expected a number above 0 and at most 1", evolution.fraction));
+    fail<UsageError>("the fraction of edges that are dropped is {}, expected a number above 0 and at most 1",
+                     evolution.fraction);
   }
   if (evolution.every == 0)
     throw UsageError("the pattern can change before every step (1), every second (2) and so on, not 0");
   if (!(evolution.until > 0.0 && evolution.until <= 0x1p53)) {
-    throw UsageError(fmt::format(
-        "changes of the pattern end at {}, expected a part of all steps, above 0 and at most 1, or a number "
-        "of steps",
-        evolution.until));
+    fail<UsageError>(
+        "changes of the pattern end at {}, expected a part of all steps, above 0 and at most 1, or a number of steps",
+        evolution.until);
   }
 }
 

@@ -115,8 +115,7 @@ Trainer::Trainer(Training& engine, Recipe const& recipe, std::size_t set, std::s
 void Trainer::resume(TrainingProgress const& progress, std::vector<EpochResult> epochs,
                      std::shared_ptr<Network const> best) {
   if (progress.num_steps > num_steps()) {
-    throw InputError(
-        fmt::format("the checkpoint is of step {}, but the training has {}", progress.num_steps, num_steps()));
+    fail<InputError>("the checkpoint is of step {}, but the training has {}", progress.num_steps, num_steps());
   }
   progress_ = progress;
   epochs_ = std::move(epochs);
@@ -207,10 +206,9 @@ void History::read(std::uint64_t num_epochs) {
   release_input(path_); // it is replaced after each epoch
   std::string line;
   if (!std::getline(file, line) || line != head()) {
-    throw InputError(
-        fmt::format("{}: line 1 is not the head of a history of varve train, to which the checkpoint's epochs "
-                    "could be added",
-                    path_.string()));
+    fail<InputError>(
+        "{}: line 1 is not the head of a history of varve train, to which the checkpoint's epochs could be added",
+        path_.string());
   }
   while (lines_.size() < num_epochs && std::getline(file, line)) lines_.push_back(line);
   num_missing_ = num_epochs - lines_.size();

@@ -122,9 +122,9 @@ void resume(TrainingReceipt& receipt, std::string const& text, std::string const
   bool const is_same = found.network == receipt.network && found.inputs == receipt.inputs &&
                        found.answers == receipt.answers && found.every == receipt.every;
   if (!is_same)
-    throw InputError(fmt::format("{} holds the receipt of a training with other data, or a state every {} steps "
-                                 "and not {}; continue with the same, or name another --checkpoint",
-                                 checkpoint, found.every, receipt.every));
+    fail<InputError>("{} holds the receipt of a training with other data, or a state every {} steps and not {}; "
+                     "continue with the same, or name another --checkpoint",
+                     checkpoint, found.every, receipt.every);
   receipt.order = found.order;
   receipt.states = std::move(found.states);
 }

@@ -1,5 +1,5 @@
-#include "apps/command.hpp"
 #include "apps/report.hpp"
+#include "apps/session.hpp"
 #include "apps/subprocess.hpp"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+#include "engine/draw.hpp"
 #include "engine/places.hpp"
 #include "engine/random_case.hpp"
 
@@ -146,7 +147,8 @@ TEST(NetworkFuzzer, FindsNoDifferenceFromPlainLoops) {
   std::uint64_t const seconds = number_of("VARVE_FUZZ_SECONDS", 0);
   std::uint64_t const first = number_of("VARVE_FUZZ_SEED", 1);
   auto const goes_on = [&](std::uint64_t seed) {
-    return seconds > 0 ? time.seconds() < static_cast<double>(seconds) : seed < first + kSeedsOfTheSuite;
+    return seconds > 0 ? time.seconds() < static_cast<double>(seconds)
+                       : seed < first + test::Draw::count(kSeedsOfTheSuite);
   };
   for (std::uint64_t seed = first; goes_on(seed); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
