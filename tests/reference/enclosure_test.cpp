@@ -1,5 +1,6 @@
 #include "reference/enclosure.hpp"
 
+#include "engine/draw.hpp"
 #include "engine/random_case.hpp"
 #include "passes/edge_order.hpp"
 #include "passes/reduced_network.hpp"
