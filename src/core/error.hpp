@@ -4,7 +4,9 @@
 
 #include <varve/error.hpp>
 
+#if !defined(__NVCC__) // which does not know the {fmt} of Debian 12, and compiles nothing that calls fail()
 #include <fmt/format.h>
+#endif
 
 #include <algorithm>
 #include <concepts>
@@ -75,10 +77,12 @@ Narrow narrowed(std::uint64_t number, char const* what,
 /// names the lack of memory or threads if that is the cause.
 Error error_of(std::exception const& failure);
 
+#if !defined(__NVCC__)
 /// Throws an error whose sentence is formatted as by fmt::format.
 template <class Kind, class... Values>
 [[noreturn]] void fail(fmt::format_string<Values...> sentence, Values&&... values) {
   throw Kind(fmt::format(sentence, std::forward<Values>(values)...));
 }
+#endif
 
 } // namespace varve

@@ -83,7 +83,7 @@ private:
   std::size_t next_piece() {
     while (!nearest_.empty()) {
       auto const piece = static_cast<std::uint32_t>(nearest_.front());
-      if (!is_taken_[piece] && nearest_.front() == distance(piece)) return piece;
+      if (!is_taken_[piece]) return piece;
       std::ranges::pop_heap(nearest_, std::greater());
       nearest_.pop_back();
     }
@@ -148,7 +148,7 @@ private:
   std::vector<std::size_t> num_shared_; ///< for each piece the number of inputs it shares with the stage
   std::vector<std::size_t> nearer_;     ///< pieces that share inputs that are being added
   std::vector<bool> is_nearer_;         ///< for each piece whether it is one of them
-  std::vector<std::uint64_t> nearest_;  ///< heap of distances; those that have changed since are skipped
+  std::vector<std::uint64_t> nearest_;  ///< heap of the distances that pieces have, or had before they came nearer
   std::vector<NeuronIndex> stage_outputs_;
   std::vector<std::uint32_t> stage_of_input_; ///< for each input the last stage that reads it
   std::uint32_t stage_ = 1;
