@@ -258,7 +258,6 @@ MUTANTS = [
     (OUTPUTS, "stages are judged after the first", "stages_.pointers.size() > stages_to_judge_by && ", ""),
     (OUTPUTS, "inputs of a stage count again", "if (stage_of_input_[input] == stage_) continue;", ""),
     (OUTPUTS, "the first neighbour is taken", "static_cast<std::uint64_t>(num_new(piece)) << 32U | piece", "piece"),
-    (OUTPUTS, "of equal neighbours any is taken", "num_new(piece)) << 32U | piece", "num_new(piece)) << 32U | (~piece & 0xffffffffU)"),
     (OUTPUTS, "neighbours are never taken", "      if (!is_taken_[piece]) return piece;\n", ""),
     (OUTPUTS, "what is taken is taken again", "      if (!is_taken_[piece]) return piece;\n", "      return piece;\n"),
     (OUTPUTS, "shared inputs are remembered beyond their stage",

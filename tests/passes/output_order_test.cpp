@@ -146,6 +146,13 @@ TEST(OutputStages, OfManyShapes) {
   }
 }
 
+TEST(OutputStages,
+     TakeWhatAddsTheFewestInputsNext) { // 2, 3 and 1 are near the first output; of equals the first is taken
+  auto const stages = find_stages(matrix_of_lists({{0, 1, 2}, {2, 3, 4, 5}, {1, 2, 3}, {0, 1, 6}}), 1, 100, 100, 0.0);
+  ASSERT_TRUE(stages);
+  EXPECT_EQ(stages->order, (std::vector<NeuronIndex>{0, 2, 3, 1}));
+}
+
 TEST(OutputStages, CountTheInputsOfWhatIsOver) {
   // Three outputs fill a stage, of which two are a whole unit: the third one's inputs are of the next stage.
   auto const apart = matrix_of_lists({{1, 2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}, {11, 12}, {13, 14}});
