@@ -26,14 +26,14 @@ struct Source {
 
 template <class Scalar, class Element>
 Source<Scalar> open(DenseView<Element const> const& view, std::string const& role) {
-  return {{role, view.num_rows, view.num_columns},
+  return {varve::ProductSide{role, view.num_rows, view.num_columns},
           [=](MatrixBlock const& block, Scalar* values) { varve::read_block(view, role, block, values); }};
 }
 
 template <class Scalar>
 Source<Scalar> open(MatrixFile const& file, std::string const& /*role*/) {
   auto const matrix = std::make_shared<varve::DenseFile>(file.name);
-  return {{matrix->path().string(), matrix->num_rows(), matrix->num_columns()},
+  return {varve::ProductSide{matrix->path().string(), matrix->num_rows(), matrix->num_columns()},
           [matrix](MatrixBlock const& block, Scalar* values) { matrix->read(block, values); }};
 }
 

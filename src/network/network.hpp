@@ -21,6 +21,12 @@ struct Layer {
   std::vector<double> bias = {0.0}; ///< one per output, or exactly one shared by all outputs
   Activation activation;
 
+  Layer() = default;
+  /// As an aggregate it would destroy `weights` twice where they are a list of their own and the next member throws: a
+  /// fault of g++ (12 and 13), for which each inner list of an aggregate names its type if it owns memory.
+  Layer(SparseMatrix edges, std::vector<double> biases, Activation function)
+      : weights(std::move(edges)), bias(std::move(biases)), activation(function) {}
+
   std::size_t num_inputs() const { return weights.num_columns; }
   std::size_t num_outputs() const { return weights.num_rows; }
   EdgeOffset num_edges() const { return weights.num_entries(); }

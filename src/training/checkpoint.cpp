@@ -53,9 +53,10 @@ void keep_as_previous(fs::path const& path) {
 } // namespace
 
 Checkpoint checkpoint_of(Trainer const& trainer, std::string recipe, Network network, OptimizerState state) {
-  return {std::move(network),
-          {std::move(recipe), to_json(trainer.progress()), std::move(state), to_numbers(trainer.epochs())},
-          trainer.is_best() ? nullptr : trainer.best()};
+  return {
+      std::move(network),
+      TrainingRecord{std::move(recipe), to_json(trainer.progress()), std::move(state), to_numbers(trainer.epochs())},
+      trainer.is_best() ? nullptr : trainer.best()};
 }
 
 void resume(Trainer& trainer, Training& engine, Checkpoint checkpoint, std::string const& place) {
