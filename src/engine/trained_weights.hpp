@@ -2,6 +2,7 @@
 
 #include "core/device_memory.hpp"
 #include "core/error.hpp"
+#include "core/host_threads.hpp"
 #include "engine/rank_exchange.hpp"
 #include "engine/step_shares.hpp"
 #include "engine/training.hpp"
@@ -20,7 +21,7 @@
 namespace varve {
 
 /// Gathers moments of all ranks in rank order, as RankExchange::gather() or gather_on_root().
-using GatherMoments = std::function<std::vector<double>(std::vector<double> const&)>;
+using GatherMoments = std::function<std::vector<double>(std::vector<double>)>;
 
 /// Neighbouring weights, in training order, or biases, of a bundle that one rank owns.
 struct OwnedRange {
@@ -68,8 +69,11 @@ public:
     std::vector<double> all;
     for (std::size_t bundle = 0; bundle < owned_.size(); ++bundle) {
       auto const own = download(*memory_, of(moment, bundle, owned_[bundle]));
-      auto const whole = gather(std::vector<double>(own.begin(), own.end()));
-      all.insert(all.end(), whole.begin(), whole.end());
+      auto whole = gather(std::vector<double>(own.begin(), own.end()));
+      if (all.empty())
+        all = std::move(whole);
+      else
+        all.insert(all.end(), whole.begin(), whole.end());
     }
     return all;
   }
@@ -224,8 +228,9 @@ public:
   Network network() const {
     auto const weights = download(kernels_->memory(), by_output_);
     auto const bias = download(kernels_->memory(), bias_);
-    std::vector<Layer> layers = shapes_;
-    for (std::size_t number = 0; number < layers.size(); ++number) {
+    std::vector<Layer> layers(shapes_.size());
+    for_each_on_host_threads(layers.size(), [&](std::size_t number) {
+      layers[number] = shapes_[number];
       auto const& own = layers_[number];
       auto const at = [](auto const& numbers, std::size_t place) {
         return numbers.begin() + static_cast<std::ptrdiff_t>(place);
@@ -236,7 +241,7 @@ public:
         matrix.values.push_back(static_cast<double>(weights[own.first_stored + place]));
       layers[number].bias.assign(at(bias, own.first_output), at(bias, own.first_output + own.num_outputs));
       if (layers[number].bias.empty()) layers[number].bias = {0.0}; // a layer without outputs; valid layers have a bias
-    }
+    });
     return Network(std::move(layers));
   }
 
@@ -250,14 +255,14 @@ public:
     for (int moment = 0; moment < optimizer_.num_moments(); ++moment) {
       auto const weights = weight_moments_.all(moment, gather);
       auto const bias = bias_moments_.all(moment, gather);
-      for (std::size_t number = 0; number < state.layers.size(); ++number) {
+      for_each_on_host_threads(state.layers.size(), [&](std::size_t number) {
         auto const& own = layers_[number];
         std::vector<double> by_edge(own.num_edges);
         for (std::size_t i = 0; i < by_edge.size(); ++i) by_edge[edges[number][i]] = weights[own.first_edge + i];
         auto const begin = bias.begin() + static_cast<std::ptrdiff_t>(own.first_output);
         state.layers[number].weights.push_back(std::move(by_edge));
         state.layers[number].bias.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(own.num_outputs));
-      }
+      });
     }
     return state;
   }

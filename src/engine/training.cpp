@@ -157,8 +157,8 @@ public:
   Network network() const override { return weights_.network(); }
   OptimizerState state() const override {
     return weights_.state(
-        [&](std::vector<double> const& moments) {
-          return shared_ ? options_.exchange->gather_on_root(moments) : moments;
+        [&](std::vector<double> moments) {
+          return shared_ ? options_.exchange->gather_on_root(moments) : std::move(moments);
         },
         !shared_ || options_.exchange->rank() == 0);
   }

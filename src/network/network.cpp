@@ -69,10 +69,10 @@ void require_fit(std::size_t outputs_before, Layer const& layer, std::size_t num
 
 Network::Network(std::vector<Layer> layers, std::string name) : layers_(std::move(layers)), name_(std::move(name)) {
   if (layers_.empty()) fail<InputError>("{}: a network needs at least one layer", name_);
-  for (std::size_t number = 0; number < layers_.size(); ++number) {
+  for_each_on_host_threads(layers_.size(), [&](std::size_t number) {
     require_valid(layers_[number], number);
     if (number > 0) require_fit(layers_[number - 1].num_outputs(), layers_[number], number);
-  }
+  });
 }
 
 EdgeOffset Network::num_edges() const {

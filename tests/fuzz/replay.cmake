@@ -8,7 +8,7 @@ set_tests_properties(fuzz_seeds PROPERTIES LABELS fuzz TIMEOUT 60 FIXTURES_SETUP
 list(TRANSFORM fuzz_targets APPEND .cpp OUTPUT_VARIABLE target_sources)
 add_executable(tests_fuzz ${target_sources} replay.cpp one_input.cpp)
 varve_configure_test_target(tests_fuzz FALSE)
-target_link_libraries(tests_fuzz PRIVATE varve_apps CLI11::CLI11)
+target_link_libraries(tests_fuzz PRIVATE $<$<IN_LIST:command_line,${fuzz_targets}>:varve_apps$<SEMICOLON>CLI11::CLI11>)
 add_dependencies(tests_fuzz fuzz_seeds)
 foreach(name IN LISTS fuzz_targets)
   set(folders ${name})
