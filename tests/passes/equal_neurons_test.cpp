@@ -1,4 +1,4 @@
-#include "passes/layer_rewrite.hpp"
+#include "passes/reduced_network.hpp"
 
 #include <gtest/gtest.h>
 
