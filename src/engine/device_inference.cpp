@@ -40,172 +40,6 @@ InferenceOptions possible(InferenceOptions options) {
   return options;
 }
 
-/// A network on a device, its plan, and the panel that the plan needs. All changes of the plan happen here: for a new
-/// input, for samples that differ from the expected ones, and after a batch whose live samples show that another plan
-/// is better.
-class PlannedNetwork {
-public:
-  /// Throws what DeviceNetwork's constructor throws. The kernels must outlive this object.
-  PlannedNetwork(KernelSet const& kernels, NetworkToRun const& network, InferenceOptions const& options)
-      : kernels_(kernels),
-        options_(possible(options)),
-        limits_(memory_limits(options, options.backend)),
-        source_(network.layers),
-        ordered_(network.ordered),
-        reduction_(network.reduction),
-        slices_(slices_of(*source_, options)),
-        network_(kernels, slices_ ? slices_ : source_, options_, limits_, slices_.get()) {
-    if (slices_) gather_.emplace(kernels, *slices_, *options.exchange);
-  }
-
-  DeviceNetwork& network() { return network_; }
-  DeviceNetwork const& network() const { return network_; }
-  /// Allocated by plan_for().
-  Panel& panel() { return *panel_; }
-  /// The exchange of activations if neurons are split across ranks; else null.
-  ActivationGather* gather() { return gather_ ? &*gather_ : nullptr; }
-  Plan const& plan() const { return plan_; }
-  /// How often network, plan and panel have been rebuilt.
-  std::size_t num_changes() const { return num_changes_; }
-
-  /// Edges of the network as it was given.
-  EdgeOffset num_edges() const {
-    if (reduction_) return reduction_->edges_before;
-    return slices_ ? slices_->num_edges() : network_.num_edges();
-  }
-  /// Edges of a step, on all ranks together; the edges of a layer are counted with its last strip. Equals the edges
-  /// after reductions.
-  EdgeOffset edges_of(std::size_t number) const {
-    Step const& step = network_.steps()[number].step;
-    if (!slices_) return step.choice.num_edges;
-    return step.ends_layer() ? slices_->whole(step.first_layer).num_edges : 0;
-  }
-
-  /// Makes the plan for inputs of this shape and allocates the panel. Throws ResourceError if no batch fits the memory.
-  Plan const& plan_for(InputShape const& input) {
-    auto const density = density_of(input.num_samples, input.num_entries);
-    network_.plan_for(network_.way_for(input.has_one_value, density, num_of_few_entries_ + input.num_samples));
-    std::size_t const entries_per_sample =
-        input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
-    std::size_t const sample_bytes = SampleUpload::bytes_per_sample(kernels_, entries_per_sample, input.has_one_value);
-    auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
-    BatchRequest const request{input.num_samples, options_.batch,          enough_to_exchange(),
-                               network_.bytes(),  Panel::slot_granularity, max_slots};
-    plan_.batch = choose_batch(request, limits_.device, bytes_of);
-    allocate_panel();
-    plan_.sample_bytes = plan_.batch * sample_bytes;
-    state_plan();
-    return plan_;
-  }
-
-  /// Makes a new plan if these samples do not suit the way in which the present one reads samples (several values, or
-  /// too many entries), or if they have so few entries that no tiles are needed. Throws ResourceError if the panel of
-  /// the new plan does not fit the memory.
-  void fit_to(SamplesOnDevice const& samples) {
-    auto const num_samples = static_cast<std::size_t>(samples.num_samples);
-    auto const density = density_of(num_samples, samples.num_entries);
-    if (density <= kFewEntries) num_of_few_entries_ += num_samples;
-    auto const way = network_.way_for(samples.value_stride == 0, density, num_of_few_entries_);
-    auto const before = network_.first_way();
-    if (way == before || (before == FirstLayerInput::tiles && way != FirstLayerInput::entries)) return;
-    auto const exceeds_memory = [&] { return network_.bytes() + panel_bytes(plan_.batch) > limits_.device; };
-    network_.plan_for(way);
-    if (way == FirstLayerInput::entries && exceeds_memory()) { // by its copy of the layer, which is not needed
-      bool const suits_before = before == FirstLayerInput::tiles || samples.value_stride == 0;
-      network_.plan_for(suits_before ? before : FirstLayerInput::tiles);
-      if (suits_before) return;
-    }
-    if (exceeds_memory())
-      batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
-    allocate_panel();
-    state_plan();
-  }
-
-  /// Makes a new plan if the live samples of a batch show that other launches are faster. `counts`: live samples after
-  /// each list of the panel; `lists_before`: for each step, the number of lists made before it.
-  void learn(std::vector<int> const& counts, std::vector<int> const& lists_before, std::size_t num_samples) {
-    constexpr std::size_t too_few = 1024; // smaller batches predict little about other batches
-    if (gather_ || num_samples < too_few) return;
-    auto const share_of = [&](int list) {
-      return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
-    };
-    std::vector<LiveShare> known{{0, 1.0}};
-    for (std::size_t i = 1; i < lists_before.size(); ++i) {
-      if (lists_before[i] == lists_before[i - 1]) continue; // no list since the step before, so no new count
-      known.push_back({network_.steps()[i].step.first_layer, share_of(lists_before[i])});
-    }
-    known.push_back({network_.num_layers(), share_of(panel_->num_lists())});
-    if (network_.learn(known, num_samples)) state_plan();
-  }
-
-private:
-  /// Entries per sample and input.
-  double density_of(std::size_t num_samples, std::size_t num_entries) const {
-    return static_cast<double>(num_entries) /
-           std::max(1.0, static_cast<double>(num_samples) * static_cast<double>(network_.num_inputs()));
-  }
-
-  /// Sets plan_ from the network's present steps.
-  void state_plan() {
-    ++num_changes_;
-    plan_.engine = to_string(Engine::varve);
-    plan_.device = device_name(options_.backend);
-    plan_.reduction = reduction_;
-    if (ordered_) plan_.edge_order = ordered_->report();
-    if (slices_) {
-      plan_.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
-                     " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
-    }
-    if (network_.saturates_from() < network_.num_layers()) plan_.saturates_from = network_.saturates_from();
-    plan_.steps.clear();
-    for (auto const& ready : network_.steps()) plan_.steps.push_back(ready.step);
-    plan_.stream = network_.stream();
-    plan_.weight_bytes = network_.bytes();
-    plan_.panel_bytes = panel_bytes(plan_.batch);
-  }
-
-  Panel::Size panel_size(std::size_t samples) const {
-    auto const way = network_.first_way();
-    bool const reads_bits = way == FirstLayerInput::own_bits || way == FirstLayerInput::bits;
-    return {samples, max_neurons(), 2 * network_.num_layers() + 1, reads_bits ? network_.num_inputs() : 0,
-            options_.reductions.equal_samples};
-  }
-  std::size_t panel_bytes(std::size_t samples) const {
-    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, max_neurons()) : 0;
-    return Panel::bytes(panel_size(samples), kernels_.scalar_bytes()) + part_bytes;
-  }
-  /// Neurons of the widest layer that the panel must hold: the inputs need no room if the first layer reads no tiles.
-  std::size_t max_neurons() const { return network_.max_neurons(network_.first_way() != FirstLayerInput::tiles); }
-
-  /// Samples at a time beyond which exchanges get no faster per sample: their parts have 1 GiB.
-  std::optional<std::size_t> enough_to_exchange() const {
-    if (!gather_) return std::nullopt;
-    constexpr std::size_t bytes = std::size_t(1) << 30U;
-    std::size_t const step = Panel::slot_granularity;
-    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
-  }
-
-  void allocate_panel() {
-    panel_.reset(); // frees the old panel before the new one is allocated
-    panel_ = kernels_.new_panel(panel_size(plan_.batch));
-    if (gather_) gather_->allocate(plan_.batch, max_neurons());
-  }
-
-  KernelSet const& kernels_;
-  InferenceOptions options_;
-  MemoryLimits limits_;
-  std::shared_ptr<NetworkSource const> source_;   ///< the whole network, which slices_ reads
-  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network if edges were reordered, else null
-  std::optional<ReductionReport> reduction_;
-  std::shared_ptr<LayerSlices const> slices_; ///< this rank's part if neurons are split across ranks, else null
-  DeviceNetwork network_;
-  std::optional<ActivationGather> gather_;
-  std::unique_ptr<Panel> panel_;
-  Plan plan_;
-  std::size_t num_changes_ = 0;
-  std::size_t num_of_few_entries_ = 0; ///< samples with few entries so far
-};
-
 using ReadyStep = DeviceNetwork::ReadyStep;
 
 constexpr std::size_t steps_at_a_time = 32;
@@ -302,13 +136,20 @@ std::shared_ptr<SampleMemory> upload_memory(DeviceMemory const& memory) {
 }
 
 /// Varve's own engine on one device: uploads a batch, or uses one that is on the device, runs the layer loop
-/// options.repeat times, collects the results, and passes the numbers of live samples to the plan.
+/// options.repeat times, collects the results, and passes the numbers of live samples to the plan. The plan changes for
+/// a new input, for samples that differ from the expected ones, and after a batch whose live samples show that another
+/// plan is better.
 class DeviceInference final : public Inference, public InferenceOnDevice {
 public:
   DeviceInference(std::unique_ptr<KernelSet> kernels, NetworkToRun const& network, InferenceOptions const& options)
       : kernels_(std::move(kernels)),
-        planned_(*kernels_, network, options),
-        repeat_(options.repeat),
+        options_(possible(options)),
+        limits_(memory_limits(options, options.backend)),
+        source_(network.layers),
+        ordered_(network.ordered),
+        reduction_(network.reduction),
+        slices_(slices_of(*source_, options)),
+        network_(*kernels_, slices_ ? slices_ : source_, options_, limits_, slices_.get()),
         num_mapped_(network.output_map.size()),
         stream_(kernels_->memory().default_stream()),
         sample_memory_(upload_memory(kernels_->memory())),
@@ -316,20 +157,38 @@ public:
         dense_samples_(*kernels_, options.input_name),
         loop_(kernels_->memory()),
         results_(*kernels_) {
+    if (slices_) gather_.emplace(*kernels_, *slices_, *options.exchange);
     if (num_mapped_ > 0) output_map_ = new_copy(kernels_->memory(), "varve::output_map", network.output_map);
   }
 
-  std::size_t num_inputs() const override { return planned_.network().num_inputs(); }
-  std::size_t num_outputs() const override { return num_mapped_ > 0 ? num_mapped_ : planned_.network().num_outputs(); }
-  std::size_t num_layers() const override { return planned_.network().num_layers(); }
-  EdgeOffset num_edges() const override { return planned_.num_edges(); }
+  std::size_t num_inputs() const override { return network_.num_inputs(); }
+  std::size_t num_outputs() const override { return num_mapped_ > 0 ? num_mapped_ : network_.num_outputs(); }
+  std::size_t num_layers() const override { return network_.num_layers(); }
+  EdgeOffset num_edges() const override {
+    if (reduction_) return reduction_->edges_before;
+    return slices_ ? slices_->num_edges() : network_.num_edges();
+  }
 
-  Plan const& plan(InputShape const& input) override { return planned_.plan_for(input); }
-  Plan const& plan() const override { return planned_.plan(); }
+  Plan const& plan(InputShape const& input) override {
+    auto const density = density_of(input.num_samples, input.num_entries);
+    network_.plan_for(network_.way_for(input.has_one_value, density, num_of_few_entries_ + input.num_samples));
+    std::size_t const entries_per_sample =
+        input.num_samples == 0 ? 0 : (input.num_entries + input.num_samples - 1) / input.num_samples;
+    std::size_t const sample_bytes = SampleUpload::bytes_per_sample(*kernels_, entries_per_sample, input.has_one_value);
+    auto const bytes_of = [&](std::size_t samples) { return panel_bytes(samples) + samples * sample_bytes; };
+    BatchRequest const request{input.num_samples, options_.batch,          enough_to_exchange(),
+                               network_.bytes(),  Panel::slot_granularity, max_slots};
+    plan_.batch = choose_batch(request, limits_.device, bytes_of);
+    allocate_panel();
+    plan_.sample_bytes = plan_.batch * sample_bytes;
+    state_plan();
+    return plan_;
+  }
+  Plan const& plan() const override { return plan_; }
   std::vector<std::size_t> step_samples() const override { return step_samples_; }
 
   void upload_ahead(SampleBatch const& samples) override {
-    if (samples.num_samples() <= plan().batch && samples.num_neurons() == num_inputs()) samples_.upload(samples);
+    if (samples.num_samples() <= plan_.batch && samples.num_neurons() == num_inputs()) samples_.upload(samples);
   }
 
   std::shared_ptr<SampleMemory> sample_memory() override { return sample_memory_; }
@@ -355,7 +214,7 @@ public:
     BatchResult result;
     Stopwatch const upload_time;
     auto const input = dense_samples_.read(*stream, samples, first_sample);
-    planned_.fit_to(input);
+    fit_to(input);
     result.upload_seconds = upload_time.seconds();
     run_loop(*stream, input, result);
     ProfilingRegion const region("varve::collect");
@@ -368,7 +227,108 @@ public:
   }
 
 private:
-  /// Uploads the samples, runs the layer loop `repeat_` times, and releases the samples.
+  /// Edges of a step, on all ranks together; the edges of a layer are counted with its last strip. Equals the edges
+  /// after reductions.
+  EdgeOffset edges_of(std::size_t number) const {
+    Step const& step = network_.steps()[number].step;
+    if (!slices_) return step.choice.num_edges;
+    return step.ends_layer() ? slices_->whole(step.first_layer).num_edges : 0;
+  }
+
+  /// Makes a new plan if these samples do not suit the way in which the present one reads samples (several values, or
+  /// too many entries), or if they have so few entries that no tiles are needed. Throws ResourceError if the panel of
+  /// the new plan does not fit the memory.
+  void fit_to(SamplesOnDevice const& samples) {
+    auto const num_samples = static_cast<std::size_t>(samples.num_samples);
+    auto const density = density_of(num_samples, samples.num_entries);
+    if (density <= kFewEntries) num_of_few_entries_ += num_samples;
+    auto const way = network_.way_for(samples.value_stride == 0, density, num_of_few_entries_);
+    auto const before = network_.first_way();
+    if (way == before || (before == FirstLayerInput::tiles && way != FirstLayerInput::entries)) return;
+    auto const exceeds_memory = [&] { return network_.bytes() + panel_bytes(plan_.batch) > limits_.device; };
+    network_.plan_for(way);
+    if (way == FirstLayerInput::entries && exceeds_memory()) { // by its copy of the layer, which is not needed
+      bool const suits_before = before == FirstLayerInput::tiles || samples.value_stride == 0;
+      network_.plan_for(suits_before ? before : FirstLayerInput::tiles);
+      if (suits_before) return;
+    }
+    if (exceeds_memory())
+      batch_exceeds_memory(plan_.batch, panel_bytes(plan_.batch), network_.bytes(), limits_.device, 0);
+    allocate_panel();
+    state_plan();
+  }
+
+  /// Makes a new plan if the live samples of a batch show that other launches are faster. `counts`: live samples after
+  /// each list of the panel.
+  void learn(std::vector<int> const& counts, std::size_t num_samples) {
+    constexpr std::size_t too_few = 1024; // smaller batches predict little about other batches
+    if (gather_ || num_samples < too_few) return;
+    auto const share_of = [&](int list) {
+      return static_cast<double>(counts[static_cast<std::size_t>(list)]) / static_cast<double>(num_samples);
+    };
+    auto const& lists_before = loop_.lists_before();
+    std::vector<LiveShare> known{{0, 1.0}};
+    for (std::size_t i = 1; i < lists_before.size(); ++i) {
+      if (lists_before[i] == lists_before[i - 1]) continue; // no list since the step before, so no new count
+      known.push_back({network_.steps()[i].step.first_layer, share_of(lists_before[i])});
+    }
+    known.push_back({network_.num_layers(), share_of(panel_->num_lists())});
+    if (network_.learn(known, num_samples)) state_plan();
+  }
+
+  /// Entries per sample and input.
+  double density_of(std::size_t num_samples, std::size_t num_entries) const {
+    return static_cast<double>(num_entries) /
+           std::max(1.0, static_cast<double>(num_samples) * static_cast<double>(network_.num_inputs()));
+  }
+
+  /// Sets plan_ from the network's present steps.
+  void state_plan() {
+    ++num_changes_;
+    plan_.engine = to_string(Engine::varve);
+    plan_.device = device_name(options_.backend);
+    plan_.reduction = reduction_;
+    if (ordered_) plan_.edge_order = ordered_->report();
+    if (slices_) {
+      plan_.method = "neurons split over " + std::to_string(options_.exchange->num_ranks()) +
+                     " ranks, who exchange the activations of each layer; saturated or equal samples are not sought";
+    }
+    if (network_.saturates_from() < network_.num_layers()) plan_.saturates_from = network_.saturates_from();
+    plan_.steps.clear();
+    for (auto const& ready : network_.steps()) plan_.steps.push_back(ready.step);
+    plan_.stream = network_.stream();
+    plan_.weight_bytes = network_.bytes();
+    plan_.panel_bytes = panel_bytes(plan_.batch);
+  }
+
+  Panel::Size panel_size(std::size_t samples) const {
+    auto const way = network_.first_way();
+    bool const reads_bits = way == FirstLayerInput::own_bits || way == FirstLayerInput::bits;
+    return {samples, max_neurons(), 2 * network_.num_layers() + 1, reads_bits ? network_.num_inputs() : 0,
+            options_.reductions.equal_samples};
+  }
+  std::size_t panel_bytes(std::size_t samples) const {
+    std::size_t const part_bytes = gather_ ? gather_->bytes(samples, max_neurons()) : 0;
+    return Panel::bytes(panel_size(samples), kernels_->scalar_bytes()) + part_bytes;
+  }
+  /// Neurons of the widest layer that the panel must hold: the inputs need no room if the first layer reads no tiles.
+  std::size_t max_neurons() const { return network_.max_neurons(network_.first_way() != FirstLayerInput::tiles); }
+
+  /// Samples at a time beyond which exchanges get no faster per sample: their parts have 1 GiB.
+  std::optional<std::size_t> enough_to_exchange() const {
+    if (!gather_) return std::nullopt;
+    constexpr std::size_t bytes = std::size_t(1) << 30U;
+    std::size_t const step = Panel::slot_granularity;
+    return std::max<std::size_t>(1, bytes / gather_->bytes(step, network_.max_neurons(false))) * step;
+  }
+
+  void allocate_panel() {
+    panel_.reset(); // frees the old panel before the new one is allocated
+    panel_ = kernels_->new_panel(panel_size(plan_.batch));
+    if (gather_) gather_->allocate(plan_.batch, max_neurons());
+  }
+
+  /// Uploads the samples, runs the layer loop options.repeat times, and releases the samples.
   void run_repeatedly(SampleBatch const& samples, BatchResult& result) {
     Stopwatch const upload_time;
     auto const input = take_samples(samples);
@@ -376,26 +336,26 @@ private:
       SampleUpload& samples;
       ~Release() { samples.release(); }
     } const release{samples_};
-    planned_.fit_to(input);
+    fit_to(input);
     result.upload_seconds = upload_time.seconds();
     run_loop(*stream_, input, result);
   }
 
-  /// Runs the layer loop `repeat_` times.
+  /// Runs the layer loop options.repeat times.
   void run_loop(Stream const& stream, SamplesOnDevice const& input, BatchResult& result) {
     bool const is_own_stream = &stream == stream_.get(); // a caller's stream may be a new one each time
-    bool const again = is_own_stream && loop_.can_run_again(planned_.network(), plan().batch);
-    for (std::size_t repetition = 0; repetition < repeat_; ++repetition) {
+    bool const again = is_own_stream && loop_.can_run_again(network_, plan_.batch);
+    for (std::size_t repetition = 0; repetition < options_.repeat; ++repetition) {
       stream.fence("varve: before the layer loop");
       Stopwatch const loop_time;
-      if (again) loop_.run_again(stream, input, planned_.network(), planned_.panel(), planned_.num_changes());
-      if (!again) loop_.run(stream, input, planned_.network(), planned_.panel(), planned_.gather());
+      if (again) loop_.run_again(stream, input, network_, *panel_, num_changes_);
+      if (!again) loop_.run(stream, input, network_, *panel_, gather_ ? &*gather_ : nullptr);
       stream.fence("varve: after the layer loop");
       result.loop_seconds.push_back(loop_time.seconds());
     }
-    if (planned_.gather() == nullptr) return;
-    result.exchange_seconds = planned_.gather()->seconds();
-    result.exchange_bytes = planned_.gather()->bytes_received();
+    if (!gather_) return;
+    result.exchange_seconds = gather_->seconds();
+    result.exchange_bytes = gather_->bytes_received();
   }
 
   SamplesOnDevice take_samples(SampleBatch const& samples) {
@@ -404,25 +364,25 @@ private:
   }
 
   void require_fit(std::size_t num_samples, std::size_t num_neurons) const {
-    VARVE_REQUIRE(num_samples <= plan().batch, "a batch larger than planned");
+    VARVE_REQUIRE(num_samples <= plan_.batch, "a batch larger than planned");
     VARVE_REQUIRE(num_neurons == num_inputs(), "samples of another width than the network's input");
   }
 
   EndOfRun end_of_run(Stream const& stream, std::size_t num_samples, SampleIndex first_sample) {
     PanelOutputs const outputs{num_mapped_ > 0 ? output_map_.data() : nullptr, num_outputs(),
-                               planned_.network().saturated_value()};
-    return {stream, planned_.panel(), outputs, num_samples, first_sample};
+                               network_.saturated_value()};
+    return {stream, *panel_, outputs, num_samples, first_sample};
   }
 
   /// The number of live samples after each list of the last run. Adds the edges computed for them to `result`.
   std::vector<int> count_live(Stream const& stream, BatchResult& result) {
-    auto counts = results_.fetch_counts(stream, planned_.panel());
+    auto counts = results_.fetch_counts(stream, *panel_);
     auto const& lists_before = loop_.lists_before();
     step_samples_.clear();
     for (std::size_t i = 0; i < lists_before.size(); ++i) {
       int const count = counts[static_cast<std::size_t>(lists_before[i])];
       step_samples_.push_back(static_cast<std::size_t>(count));
-      result.live_edges += static_cast<double>(planned_.edges_of(i)) * count;
+      result.live_edges += static_cast<double>(edges_of(i)) * count;
     }
     return counts;
   }
@@ -430,15 +390,25 @@ private:
   /// Gives the plan the numbers of live samples and ends a batch.
   void finish(std::vector<int> const& counts, std::size_t num_samples, Stopwatch const& collect_time,
               BatchResult& result) {
-    planned_.learn(counts, loop_.lists_before(), num_samples);
+    learn(counts, num_samples);
     result.collect_seconds = collect_time.seconds();
     result.samples = samples_.take_traffic();
-    result.weights = planned_.network().take_traffic();
+    result.weights = network_.take_traffic();
   }
 
   std::unique_ptr<KernelSet> kernels_;
-  PlannedNetwork planned_;
-  std::size_t repeat_;
+  InferenceOptions options_;
+  MemoryLimits limits_;
+  std::shared_ptr<NetworkSource const> source_;   ///< the whole network, which slices_ reads
+  std::shared_ptr<OrderedNetwork const> ordered_; ///< the same network if edges were reordered, else null
+  std::optional<ReductionReport> reduction_;
+  std::shared_ptr<LayerSlices const> slices_; ///< this rank's part if neurons are split across ranks, else null
+  DeviceNetwork network_;
+  std::optional<ActivationGather> gather_;
+  std::unique_ptr<Panel> panel_;
+  Plan plan_;
+  std::size_t num_changes_ = 0;
+  std::size_t num_of_few_entries_ = 0;    ///< samples with few entries so far
   DeviceNumbers<NeuronIndex> output_map_; ///< see NetworkToRun
   std::size_t num_mapped_;                ///< outputs in output_map_
   std::unique_ptr<Stream> stream_;
