@@ -6,8 +6,8 @@ Prints Markdown, and with --output writes it to a folder with the same numbers a
   table         time of each contender on each platform, speedup over --against with its 95 % bootstrap interval
   changes       one machine, several commits: what became slower or faster beyond its interval and 2 %; in doubt where
                 other work on the machine may have made the times
-  portability   Pennycook's metric over all machines, against the best known time on each
-  pictures      bars.svg, scaling.svg (where records differ in threads), rooflines.svg
+  portability   Pennycook's metric over all machines, against the best known time on each, application and architectural efficiency
+  pictures      bars.svg, scaling.svg (where records differ in threads), rooflines.svg, cascades.svg
 
   perf/compare.py h200.jsonl epyc-*.jsonl --output comparison
   perf/compare.py before.jsonl after.jsonl --fail-on-regression
@@ -22,6 +22,7 @@ import io
 import pathlib
 import sys
 
+import divergence
 from estimates import changes, fastest_by, is_slower, portabilities, ratio_interval
 from records import read_records, require_equal_answers
 
@@ -35,6 +36,8 @@ def parse_arguments():
     parser.add_argument("--against", help="the contender that speedups are over, on the same machine if it ran there "
                         "(default: each problem's first record)")
     parser.add_argument("--output", type=pathlib.Path, help="folder for comparison.md, comparison.csv and pictures")
+    parser.add_argument("--divergence", action="store_true", help="how far the code of Varve's backends differs (perf/divergence.py), as a section")
+    parser.add_argument("--p3", type=pathlib.Path, metavar="FOLDER", help="folder for performance.csv and coverage.csv, as p3-analysis reads them")
     parser.add_argument("--no-pictures", action="store_true", help="write tables only")
     parser.add_argument("--fail-on-regression", action="store_true")
     return parser.parse_args()
@@ -128,12 +131,38 @@ def changes_section(pairs):
 def portability_section(found):
     rows = []
     for (problem, contender), (efficiencies, metric) in found.items():
-        parts = "; ".join(f"{machine}: " + ("does not run" if part is None else f"{100 * part:.3g} %")
-                          for machine, part in efficiencies.items())
+        parts = "; ".join(f"{machine}: {percent(part)} ({percent(share)})" if part is not None else f"{machine}: does not run"
+                          for machine, (part, share) in efficiencies.items())
         rows.append([*problem[:3], contender, f"{100 * metric:.3g} %", parts])
     return ["## Performance portability", "",
-            "Harmonic mean over machines of the best known time over the contender's (Pennycook, Sewall and Lee); 0 where one does not run.",
+            "Over the machines of each row: the harmonic mean (Pennycook, Sewall and Lee) of the best known time over the contender's own, which is its "
+            "application efficiency there; 0 where it does not run on one. In brackets the architectural efficiency: the least time that the measured "
+            "ceilings of fma and copies allow, over its own.",
             ""] + markdown_table(["case", "samples", "precision", "contender", "metric", "efficiency"], rows)
+
+
+def percent(part):
+    return "-" if part is None else f"{100 * part:.3g} %"
+
+
+def p3_rows(records, found):
+    """The rows of performance.csv, a run each: the fastest of each problem, contender and machine."""
+    for record in fastest_by(records, "problem", "contender", "machine").values():
+        share = found[record.problem(), record.contender][0][record.machine][1]
+        yield [record.date, ", ".join(map(str, record.problem()[:3])), record.contender, record.machine, record.median, number(share),
+               record.backend if not record.peer else ""]
+
+
+def write_p3(folder, records, found):
+    """The tables that p3-analysis reads: times by problem, application and platform, and the lines that each backend compiles."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {"performance": (["date", "problem", "application", "platform", "fom", "arch eff", "coverage_key"], p3_rows(records, found)),
+              "coverage": (["coverage_key", "coverage"], divergence.coverage_rows(divergence.lines_by_backend()))}
+    for name, (columns, rows) in tables.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(rows)
 
 
 def csv_text(rows):
@@ -153,6 +182,7 @@ def write_all(folder, text, rows, records, has_pictures):
         figures.draw_bars(records, folder / "bars.svg")
         figures.draw_scaling(records, folder / "scaling.svg")
         figures.draw_rooflines(records, folder / "rooflines.svg")
+        figures.draw_cascades(portabilities(records), folder / "cascades.svg")
 
 
 def main():
@@ -168,7 +198,10 @@ def main():
     require_equal_answers(records)
     rows = rows_of(records, asked.against)
     pairs = changes(records)
-    sections = [["# Comparison"], times_section(rows), winners_section(records), portability_section(portabilities(records))]
+    found = portabilities(records)
+    sections = [["# Comparison"], times_section(rows), winners_section(records), portability_section(found)]
+    if asked.divergence:
+        sections.append(divergence.section(divergence.lines_by_backend()))
     if pairs:
         sections.append(changes_section(pairs))
     doubts = doubts_section(records)
@@ -178,6 +211,8 @@ def main():
     print(text, end="")
     if asked.output:
         write_all(asked.output, text, rows, records, not asked.no_pictures)
+    if asked.p3:
+        write_p3(asked.p3, records, found)
     is_worse = any(verdict_of(before, after, *interval) == "slower" for before, after, interval in pairs)
     sys.exit(1 if asked.fail_on_regression and is_worse else 0)
 

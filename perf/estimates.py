@@ -30,6 +30,17 @@ def portability(efficiencies):
     return len(efficiencies) / sum(1 / efficiency for efficiency in efficiencies)
 
 
+def roofline_share(record):
+    """Architectural efficiency: the least time of the traced steps, in which either all fma or all bytes that must move keep the processor
+    at its measured ceiling, over their time. More than 1 where data stay in caches; None without traced steps and ceilings."""
+    steps, ceilings = record.fields.get("steps"), record.fields.get("ceilings")
+    seconds = sum(step["seconds"] for step in steps or [])
+    if not ceilings or seconds <= 0:
+        return None
+    least = sum(max(step["fma"] / ceilings["fma_per_second"], step["least_bytes"] / ceilings["copy_bytes_per_second"]) for step in steps)
+    return least / seconds
+
+
 def fastest_by(records, *names):
     """The record of the least median for each combination of these attributes (or results of methods)."""
     best = {}
@@ -41,8 +52,9 @@ def fastest_by(records, *names):
 
 
 def portabilities(records):
-    """By problem and contender: the efficiency on each machine, best known time over own time, and the metric. The best
-    known time is the shortest of any contender on that machine, other versions and peers included."""
+    """By problem and contender: on each machine the application efficiency, best known time over own time (None: it does not run
+    there), and roofline_share(); and the metric of the first. The best known time is the shortest of any contender on that
+    machine, other versions and peers included."""
     best = fastest_by(records, "problem", "machine")
     own = fastest_by(records, "problem", "contender", "machine")
     found = {}
@@ -52,8 +64,8 @@ def portabilities(records):
             efficiencies = {}
             for machine in machines:
                 record = own.get((problem, contender, machine))
-                efficiencies[machine] = best[problem, machine].median / record.median if record else None
-            found[problem, contender] = efficiencies, portability(list(efficiencies.values()))
+                efficiencies[machine] = (best[problem, machine].median / record.median, roofline_share(record)) if record else (None, None)
+            found[problem, contender] = efficiencies, portability([part for part, _ in efficiencies.values()])
     return found
 
 

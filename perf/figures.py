@@ -1,4 +1,5 @@
 """The pictures of perf/compare.py: bars, scaling over threads, rooflines."""
+from estimates import portability
 from study import plotting
 
 STYLE = {"figsize": (9, 4.5), "layout": "constrained"}
@@ -34,6 +35,36 @@ def draw_bars(records, path):
                     [f"{case}\n{samples}" for case, samples in problems], rotation=30, fontsize="x-small", ha="right")
     axes.set(yscale="log", ylabel="median, ms", title="Layer loop, training step or product (lower is better)")
     figure.legend(fontsize="x-small", loc="outside right upper")
+    return save(figure, path)
+
+
+def draw_cascades(found, path):
+    """A panel for each problem that several contenders compute on several machines: the application efficiencies of each contender, highest
+    first (full), and their harmonic mean over so many machines (dotted), which ends at 0 where one is missing; None without such a problem.
+    After Sewall, Pennycook, Jacobsen, Deakin and McIntosh-Smith, "Interpreting and visualizing performance portability metrics", 2020."""
+    by_problem = {}
+    for (problem, contender), (efficiencies, _) in found.items():
+        by_problem.setdefault(problem, {})[contender] = sorted((part or 0.0 for part, _ in efficiencies.values()), reverse=True)
+    panels_of = {problem: lines for problem, lines in by_problem.items() if len(lines) > 1 and len(next(iter(lines.values()))) > 1}
+    if not panels_of:
+        return None
+    pyplot = plotting()
+    columns = min(3, len(panels_of))
+    contenders = list(dict.fromkeys(name for lines in panels_of.values() for name in lines))
+    colors = dict(zip(contenders, colors_of(len(contenders))))
+    figure, panels = pyplot.subplots(-(-len(panels_of) // columns), columns, figsize=(4.5 * columns, 3.2 * -(-len(panels_of) // columns)),
+                                     layout="constrained", squeeze=False)
+    for unused in panels.flat[len(panels_of):]:
+        unused.remove()
+    for axes, (problem, lines) in zip(panels.flat, panels_of.items()):
+        for contender, parts in lines.items():
+            numbers = range(1, len(parts) + 1)
+            axes.plot(numbers, parts, marker="o", color=colors[contender], label=contender)
+            axes.plot(numbers, [portability(parts[:count]) for count in numbers], linestyle=":", color=colors[contender])
+        axes.set(xlabel="machines", ylabel="efficiency", ylim=(-0.03, 1.05), title=f"{problem[0]}, {problem[1]}")
+        axes.set_xticks(list(numbers))
+    lines = {label: line for axes in panels.flat[:len(panels_of)] for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(lines.values(), lines.keys(), fontsize="x-small", loc="outside right upper")
     return save(figure, path)
 
 

@@ -8,8 +8,8 @@ import sys
 from machines import tell_machines_apart, traits_of
 
 TIMES = {"inference": "loop_seconds_all", "training": "step_seconds_all", "product": "run_seconds_all"}
-MOST_LOAD = 1.5  # of the system for each processor, before a run; a benchmark before it counts with 1
-MOST_SPREAD = 0.5  # interquartile range of the times of the runs, as a part of their median
+MOST_LOAD = 1.0  # of the system for each processor, before a run; a benchmark on all of them before it counts with 1
+MOST_SPREAD = 0.2  # interquartile range of the times of the runs, as a part of their median
 STEP_AMOUNTS = ["fma", "least_bytes", "seconds"]
 CEILINGS = ["copy_bytes_per_second", "fma_per_second"]
 

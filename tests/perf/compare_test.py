@@ -11,6 +11,7 @@ import unittest
 
 PERF = pathlib.Path(__file__).resolve().parents[2] / "perf"
 sys.path.insert(0, str(PERF))
+import divergence  # noqa: E402
 import estimates  # noqa: E402
 import figures  # noqa: E402
 import machines  # noqa: E402
@@ -85,9 +86,15 @@ class Estimates(unittest.TestCase):
             record_of(machine="B", seconds=[2.0]), record_of(machine="B", seconds=[1.0], peer="other"),
             record_of(machine="B", seconds=[2.0], work="none")])
         problem = record_of().problem()
-        self.assertEqual(found[problem, "varve auto"], ({"A": 1.0, "B": 0.5}, estimates.portability([1.0, 0.5])))
-        self.assertEqual(found[problem, "varve none"][0], {"A": 0.25, "B": 0.5})
-        self.assertEqual(found[problem, "other"], ({"A": None, "B": 1.0}, 0.0))
+        self.assertEqual(found[problem, "varve auto"], ({"A": (1.0, None), "B": (0.5, None)}, estimates.portability([1.0, 0.5])))
+        self.assertEqual(found[problem, "varve none"][0], {"A": (0.25, None), "B": (0.5, None)})
+        self.assertEqual(found[problem, "other"], ({"A": (None, None), "B": (1.0, None)}, 0.0))
+
+    def test_the_share_of_the_roofline_is_what_bounds_each_step(self):
+        ceilings = {"copy_bytes_per_second": 1.0, "fma_per_second": 10.0}
+        steps = [{"fma": 20.0, "least_bytes": 1.0, "seconds": 4.0}, {"fma": 1.0, "least_bytes": 3.0, "seconds": 6.0}]  # 2 s by fma, 3 s by bytes
+        self.assertAlmostEqual(estimates.roofline_share(record_of(steps=steps, ceilings=ceilings)), 0.5)
+        self.assertIsNone(estimates.roofline_share(record_of()))
 
     def test_changes_join_commits_by_date_on_one_platform_only(self):
         old = record_of(commit="old", date="2026-01-01", seconds=[1.0] * 5)
@@ -128,6 +135,42 @@ class Machines(unittest.TestCase):
                          ["Abacus (2 cores)", "Abacus (2 cores)", "Abacus (16 cores)"])
 
 
+class Divergence(Folder):
+    TEXT = """// a comment
+int all; /* of
+two lines */
+#if defined(KOKKOS_ENABLE_CUDA) && \\
+    !defined(__CUDA_ARCH__)
+int on_host_of_cuda;
+#elif __CUDA_ARCH__ >= 900
+int on_hopper;
+#else
+int others;
+#endif
+#ifdef OTHER
+int other;
+#else
+int without_other;
+#endif
+"""
+
+    def lines(self, *defined):
+        return sorted(divergence.compiled_lines(self.path, defined))
+
+    def test_lines_are_those_that_the_preprocessor_leaves(self):
+        self.path = self.folder / "code.hpp"
+        self.path.write_text(self.TEXT)
+        self.assertEqual(self.lines("KOKKOS_ENABLE_CUDA"), [2, 6, 13, 15])
+        self.assertEqual(self.lines("KOKKOS_ENABLE_CUDA", "__CUDA_ARCH__=900"), [2, 8, 13, 15])
+        self.assertEqual(self.lines("KOKKOS_ENABLE_CUDA", "__CUDA_ARCH__=800"), [2, 10, 13, 15])
+        self.assertEqual(self.lines("KOKKOS_ENABLE_HIP"), [2, 10, 13, 15])
+
+    def test_distances_are_parts_of_all_lines_of_a_pair(self):
+        distances, mean = divergence.divergence({"a": {"f": {1, 2, 3}}, "b": {"f": {1, 2}, "g": {1}}, "c": {"f": {1, 2, 3}}})
+        self.assertEqual(distances, {("a", "b"): 0.5, ("a", "c"): 0.0, ("b", "c"): 0.5})
+        self.assertAlmostEqual(mean, 1 / 3)
+
+
 class Figures(unittest.TestCase):
     def test_scaling_needs_two_numbers_of_threads(self):
         four = record_of(device="4 threads", seconds=[0.5])
@@ -150,7 +193,7 @@ class Command(Folder):
         done = compare(one, two, "--output", self.folder / "out", "--no-pictures")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| 4 (4 to 4) |", done.stdout)
-        self.assertIn("CPU A: 100 %; CPU B: 100 %", done.stdout)
+        self.assertIn("CPU A: 100 % (-); CPU B: 100 % (-)", done.stdout)
         self.assertEqual((self.folder / "out" / "comparison.md").read_text(), done.stdout)
         first, second = csv.DictReader((self.folder / "out" / "comparison.csv").open())
         self.assertEqual((first["speedup"], second["speedup"]), ("1.0", "4.0"))
@@ -182,19 +225,37 @@ class Command(Folder):
             fields["machine"]["system"] = {"load_average_1_minute": load}
             return fields
         slow = dict(seconds=[1.5] * 5, commit="new", date="2026-02-01")
-        old = self.file("old.jsonl", busy(2.4, seconds=[1.0] * 5, commit="old"))
-        for name, new, why in [("load", busy(10.3, **slow), "the load was 10.3 on 2 processors"),
+        old = self.file("old.jsonl", busy(1.9, seconds=[1.0] * 5, commit="old"))
+        for name, new, why in [("load", busy(2.1, **slow), "the load was 2.1 on 2 processors"),
                                ("spread", busy(0.1, **slow | dict(seconds=[1.5, 1.5, 1.6, 3.0, 4.0])), "the middle half of its times varies by 94 %")]:
             done = compare(old, self.file(name, new), "--fail-on-regression")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("| in doubt |", done.stdout)
             self.assertNotIn("slower", done.stdout)
             self.assertIn(f"| new | {why} |", done.stdout)
-        done = compare(old, self.file("quiet", busy(2.9, **slow)), "--fail-on-regression")
+        done = compare(old, self.file("quiet", busy(2.0, **slow)), "--fail-on-regression")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertNotIn("doubt", done.stdout)
         on_gpu = busy(10.3, **slow | dict(backend="cuda"))  # whose times do not hang on processors
         self.assertEqual(records.Record(on_gpu, "here").doubts(), [])
+
+    def test_tables_for_p3_analysis(self):
+        step = {"fma": 10.0, "least_bytes": 0.0, "seconds": 2.0}
+        path = self.file("all", fields_of(seconds=[1.0, 3.0, 2.0], steps=[step], ceilings={"copy_bytes_per_second": 1.0, "fma_per_second": 10.0}),
+                         fields_of(seconds=[4.0], peer="scipy"), fields_of(seconds=[3.0], machine="B", backend="cuda"))
+        done = compare(path, "--p3", self.folder / "p3", "--divergence")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("their mean, the code divergence, is ", done.stdout)
+        rows = list(csv.DictReader((self.folder / "p3" / "performance.csv").open()))
+        self.assertEqual([[row[name] for name in ("problem", "application", "platform", "fom", "arch eff", "coverage_key")] for row in rows],
+                         [["net, 10, float", "varve auto", "CPU A", "2.0", "0.5", "openmp"], ["net, 10, float", "scipy", "CPU A", "4.0", "-", ""],
+                          ["net, 10, float", "varve auto", "B", "3.0", "-", "cuda"]])
+        csv.field_size_limit(1 << 24)
+        coverage = {row["coverage_key"]: json.loads(row["coverage"]) for row in csv.DictReader((self.folder / "p3" / "coverage.csv").open())}
+        self.assertEqual(list(coverage), ["openmp", "cuda", "hip"])
+        used = {backend: {file["file"] for file in files if file["used_lines"]} for backend, files in coverage.items()}
+        self.assertIn("src/kernels/tuning/cuda.hpp", used["cuda"] - used["openmp"] - used["hip"])
+        self.assertGreater(len(used["openmp"] & used["cuda"] & used["hip"]), 200)
 
     def test_what_cannot_be_compared_is_refused_in_a_sentence(self):
         good, wrong, untimed, old = fields_of(), fields_of(), fields_of(seconds=[]), fields_of(record_version=2)
