@@ -131,12 +131,12 @@ def changes_section(pairs):
 def portability_section(found):
     rows = []
     for (problem, contender), (efficiencies, metric) in found.items():
-        parts = "; ".join(f"{machine}: {percent(part)} ({percent(share)})" if part is not None else f"{machine}: does not run"
+        parts = "; ".join(f"{machine}: {percent(part)} ({percent(share)})" if part is not None else f"{machine}: no record"
                           for machine, (part, share) in efficiencies.items())
         rows.append([*problem[:3], contender, f"{100 * metric:.3g} %", parts])
     return ["## Performance portability", "",
             "Over the machines of each row: the harmonic mean (Pennycook, Sewall and Lee) of the best known time over the contender's own, which is its "
-            "application efficiency there; 0 where it does not run on one. In brackets the architectural efficiency: the least time that the measured "
+            "application efficiency there; 0 where it has no record from one. In brackets the architectural efficiency: the least time that the measured "
             "ceilings of fma and copies allow, over its own.",
             ""] + markdown_table(["case", "samples", "precision", "contender", "metric", "efficiency"], rows)
 

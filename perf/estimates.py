@@ -52,8 +52,8 @@ def fastest_by(records, *names):
 
 
 def portabilities(records):
-    """By problem and contender: on each machine the application efficiency, best known time over own time (None: it does not run
-    there), and roofline_share(); and the metric of the first. The best known time is the shortest of any contender on that
+    """By problem and contender: on each machine the application efficiency, best known time over own time (None: no record
+    from there), and roofline_share(); and the metric of the first. The best known time is the shortest of any contender on that
     machine, other versions and peers included."""
     best = fastest_by(records, "problem", "machine")
     own = fastest_by(records, "problem", "contender", "machine")

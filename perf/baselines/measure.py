@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times other libraries on networks that Varve runs, each checked first, and prints who wins where.
 
-For each case it generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's
+The cases hold those of `varve benchmark --suite quick`, whose records perf/compare.py joins with these. For each case it generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's
 reference, and accepts a peer only if the same samples are live and every last activation is within 0.001 of the largest of
 its sample. Varve and the peers run one after the other, in rounds with a rest before each turn; preparing weights and converting samples is not timed,
 as it is no part of Varve's layer loop. Varve's turn is a short `varve benchmark` with everything computed ("varve none") and as by
@@ -34,10 +34,12 @@ sys.path[:0] = [str(PERF), str(pathlib.Path(__file__).resolve().parent)]
 
 CASES = {
     "radixnet-1024x120": ("radixnet", (1024, 120), (1000, 10000)),
-    "own-weights-1024x30": ("own_weights", (1024, 30), (1000,)),
-    "trained-256x12-0.6": ("trained", (256, 12, 0.6), (1, 64, 1000)),
-    "trained-1024x30-0.1": ("trained", (1024, 30, 0.1), (1, 64, 1000)),
-    "trained-4096x6-0.01": ("trained", (4096, 6, 0.01), (1, 64, 1000)),
+    "random-1024x30": ("random", (1024, 30), (5000,)),
+    "own-weights-1024x30": ("own_weights", (1024, 30), (1000, 5000)),
+    "trained-256x12-0.6": ("trained", ([256] * 13, 0.6), (1, 64, 1000)),
+    "trained-1024x30-0.1": ("trained", ([1024] * 31, 0.1), (1, 64, 1000)),
+    "trained-4096x6-0.01": ("trained", ([4096] * 7, 0.01), (1, 64, 1000)),
+    "trained-784-2000-1000-10-0.1": ("trained", ([784, 2000, 1000, 10], 0.1), (1, 64, 1000)),
 }
 MODULES = ["peer_scipy", "peer_numpy", "peer_onnxruntime", "peer_torch", "peer_graphblas"]
 REST = 0.1  # seconds
@@ -72,11 +74,11 @@ def files_of(asked, name, most):
     kind, shape, _ = CASES[name]
     if kind != "trained":
         return network_file(asked.varve, asked.data, kind, *shape, asked.seed), images_file(asked.varve, asked.data, shape[0], most, asked.seed)
-    neurons, layers, density = shape
-    network = generated(asked.varve, asked.data / f"{name}-seed{asked.seed}.safetensors", "random", "--neurons", neurons,
-                        "--layers", layers, "--density", density, "--cap", 1, "--seed", asked.seed)
-    samples = generated(asked.varve, asked.data / f"samples-{neurons}-{most}-0.5-seed{asked.seed}.safetensors", "samples",
-                        "--neurons", neurons, "--samples", most, "--density", 0.5, "--seed", asked.seed)
+    widths, density = shape
+    network = generated(asked.varve, asked.data / f"{name}-seed{asked.seed}.safetensors", "random", "--widths", ",".join(map(str, widths)),
+                        "--density", density, "--cap", 1, "--seed", asked.seed)
+    samples = generated(asked.varve, asked.data / f"samples-{widths[0]}-{most}-0.5-seed{asked.seed}.safetensors", "samples",
+                        "--neurons", widths[0], "--samples", most, "--density", 0.5, "--seed", asked.seed)
     return network, samples
 
 
