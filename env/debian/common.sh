@@ -3,6 +3,9 @@
 
 say() { printf -- '--- %s\n' "$*" >&2; }
 
+# The commit at which all tests ran on a GPU.
+commit_of_gpu_page() { sed -nE 's/^\| commit \| ([0-9a-f]+).*/\1/p' tests/GPU.md; }
+
 # Packages of the given lists that are not installed yet are installed (with sudo unless root).
 install_packages() {
   local wanted missing=() package
