@@ -149,7 +149,7 @@ def p3_rows(records, found):
     """The rows of performance.csv, a run each: the fastest of each problem, contender and machine."""
     for record in fastest_by(records, "problem", "contender", "machine").values():
         share = found[record.problem(), record.contender][0][record.machine][1]
-        yield [record.date, ", ".join(map(str, record.problem()[:3])), record.contender, record.machine, record.median, number(share),
+        yield [record.date, ", ".join(map(str, record.problem()[:3])), record.contender, record.machine, record.median, "" if share is None else number(share),
                record.backend if not record.peer else ""]
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Times other libraries on networks that Varve runs, each checked first, and prints who wins where.
 
-The cases hold those of `varve benchmark --suite quick`, whose records perf/compare.py joins with these. For each case it generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's
-reference, and accepts a peer only if the same samples are live and every last activation is within 0.001 of the largest of
+The cases hold those of `varve benchmark --suite quick`, whose records perf/compare.py joins with these. For each case it
+generates network and samples from a seed (kept in --data), computes the first --check samples by Varve's reference, and accepts a peer only if the same samples are live and every last activation is within 0.001 of the largest of
 its sample. Varve and the peers run one after the other, in rounds with a rest before each turn; preparing weights and converting samples is not timed,
 as it is no part of Varve's layer loop. Varve's turn is a short `varve benchmark` with everything computed ("varve none") and as by
 default ("varve auto"). A peer that is not installed, or cannot run a network, is listed with the reason.

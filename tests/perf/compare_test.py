@@ -248,8 +248,8 @@ class Command(Folder):
         self.assertIn("their mean, the code divergence, is ", done.stdout)
         rows = list(csv.DictReader((self.folder / "p3" / "performance.csv").open()))
         self.assertEqual([[row[name] for name in ("problem", "application", "platform", "fom", "arch eff", "coverage_key")] for row in rows],
-                         [["net, 10, float", "varve auto", "CPU A", "2.0", "0.5", "openmp"], ["net, 10, float", "scipy", "CPU A", "4.0", "-", ""],
-                          ["net, 10, float", "varve auto", "B", "3.0", "-", "cuda"]])
+                         [["net, 10, float", "varve auto", "CPU A", "2.0", "0.5", "openmp"], ["net, 10, float", "scipy", "CPU A", "4.0", "", ""],
+                          ["net, 10, float", "varve auto", "B", "3.0", "", "cuda"]])
         csv.field_size_limit(1 << 24)
         coverage = {row["coverage_key"]: json.loads(row["coverage"]) for row in csv.DictReader((self.folder / "p3" / "coverage.csv").open())}
         self.assertEqual(list(coverage), ["openmp", "cuda", "hip"])
